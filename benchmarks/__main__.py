@@ -15,6 +15,7 @@ from benchmarks import (
     cost_against_classes,
     daily_updates,
     efforts,
+    evidence,
     fasttext_speed,
     field,
     intervals,
@@ -27,6 +28,7 @@ from benchmarks import (
     one_row,
     one_vs_each,
     posteriors,
+    reading,
     reproduce,
     roofline,
     serving,
@@ -37,7 +39,6 @@ from benchmarks import (
     threads,
     torch_layers,
     unbiased_softmax,
-    weights_in_files,
     wide_posteriors,
 )
 from benchmarks.peers import commands as peers
@@ -105,10 +106,6 @@ def make_parser() -> argparse.ArgumentParser:
         "posterior-quality", help="log-likelihood of the default posterior beside others"
     )
     quality.add_argument("data", nargs="*", help="default: all")
-    wide = commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
-    wide.add_argument("--rank", type=int, help="of a linear fit to lie around; default: auto")
-    wide.add_argument("--repetitions", type=int, default=2)
-    wide.add_argument("--first", type=int, default=0, help="shapes to leave out before the first")
     size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
     size.add_argument("data", nargs="*", help="dense, wide, many; default: all")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
@@ -116,6 +113,9 @@ def make_parser() -> argparse.ArgumentParser:
     thousand = commands.add_parser("posterior-thousand", help="1,000 classes beside the best ridge")
     thousand.add_argument("deviations", nargs="*", type=float, help="of the true weights")
     thousand.add_argument("--seed", type=int, default=0)
+    sizes = commands.add_parser("posterior-evidence", help="evidence_ beside importance sampling")
+    sizes.add_argument("--shapes", type=int, default=4, help="how many, the smallest first")
+    commands.add_parser("nested-models", help="nested models that evidence_ tells apart")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
@@ -128,6 +128,10 @@ def make_parser() -> argparse.ArgumentParser:
     efforts.add_to(commands)
     intervals.add_to(commands)
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
+    seconds = commands.add_parser(
+        "posterior-seconds", help="the default posterior beside laplace-torch and NUTS"
+    )
+    seconds.add_argument("n_classes", nargs="*", type=int, help="default: 5, 50, 500")
     peers.add_to(commands)
     reproduce.add_to(commands)
     torch_layers.add_to(commands)
@@ -178,6 +182,8 @@ def main() -> None:
         categorical_from_binary.coverage()
     elif args.command == "last-layer":
         last_layer.last_layer()
+    elif args.command == "posterior-seconds":
+        last_layer.posterior_seconds(args.n_classes)
     elif args.command == "interval-coverage":
         intervals.interval_coverage(args.words, args.seconds, args.sets, args.nuts)
     elif args.command == "posterior-quality":
@@ -186,8 +192,6 @@ def main() -> None:
             posteriors.quality([name for name in args.data if name not in wide])
         if not args.data or wide:
             wide_posteriors.real_quality(wide)
-    elif args.command == "low-rank-coverage":
-        wide_posteriors.low_rank_coverage(args.rank or "auto", args.repetitions, args.first)
     elif args.command == "posterior-size" and args.here:
         wide_posteriors.size_here(*args.data)
     elif args.command == "posterior-size":
@@ -198,6 +202,10 @@ def main() -> None:
         posteriors.coverage()
     elif args.command == "posterior-cost":
         posteriors.cost()
+    elif args.command == "posterior-evidence":
+        evidence.posterior_evidence(args.shapes)
+    elif args.command == "nested-models":
+        evidence.nested_pairs()
     elif args.command == "posterior-thousand":
         thousand_classes.posterior_thousand(args.deviations, args.seed)
     elif args.command == "posterior-priors":
@@ -228,10 +236,10 @@ def main() -> None:
         daily_updates.daily_updates(args.sets, rank, args.days)
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
-    elif args.command == "weights-in-files":
-        weights_in_files.weights_in_files(args.samplers, args.json)
     elif args.command == "conversions":
         conversions.conversions(args.megabytes, args.forms, args.json)
+    elif args.command == "reading":
+        reading.reading(args.base, args.megabytes, args.cases, args.rounds, args.json)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
     elif args.command == "million-classes":
@@ -303,13 +311,14 @@ def _add_measures(commands) -> None:
         "streams", help="fits to rows of four times the memory beside fits in memory"
     )
     stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
-    mapped = commands.add_parser(
-        "weights-in-files", help="fits with mapped weights, with and without room for all of them"
-    )
-    mapped.add_argument("samplers", nargs="*", help=", ".join(weights_in_files.SAMPLERS))
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
     converted.add_argument("forms", nargs="*", help="; ".join(conversions.FORMS))
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
+    read = commands.add_parser("reading", help="files read and written, beside another version")
+    read.add_argument("base", help="a revision or a folder of bigcat")
+    read.add_argument("cases", nargs="*", help="; ".join(reading.CASES))
+    read.add_argument("--megabytes", type=int, default=200, metavar="N")
+    read.add_argument("--rounds", type=int, default=3, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
     )
@@ -348,8 +357,8 @@ def _add_measures(commands) -> None:
         first,
         thread,
         stream,
-        mapped,
         converted,
+        read,
         million,
         steps,
         serve,

@@ -9,9 +9,10 @@ import numpy as np
 
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clipped_log_likelihood, clock, epoch_seconds, save, show
+from benchmarks.categorical_distribution import CategoricalDistribution
 from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
-from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat.bounds import AugmentReduce
 from bigcat.samplers import Uniform
 from bigcat.solvers import Adaptive

@@ -18,9 +18,14 @@ PAGES = ("bayesian.md", "results/posterior.md")
 #: Kinds of true data of a case beyond those of the first table.
 KINDS = {
     "weights": {"laplace": "Laplace-distributed weights"},
-    "rows": {"sparse": "sparse rows"},
+    "rows": {
+        "sparse": "sparse rows",
+        "correlated": "correlated features",
+        "heavy": "heavy-tailed features",
+    },
     "noise": {"gaussian": "probit", "logistic": "logistic"},
     "scales": {"prior": "scales from the fit's own prior"},
+    "frequencies": {"skewed": "skewed class frequencies"},
 }
 
 
@@ -49,7 +54,7 @@ def cells(rows: Iterable[dict[str, Any]]) -> list[Cell]:
     """One for each shape and kind of data, in the order of their sizes."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        kind = ", ".join(KINDS[name][row[name]] for name in KINDS if row[name] in KINDS[name])
+        kind = ", ".join(KINDS[n][row[n]] for n in KINDS if row[n] in KINDS[n])
         key = (row["n_classes"], row["rows_per_class"], row["n_features"], kind)
         found.setdefault(key, []).append(row)
     return [_cell(key, found[key]) for key in sorted(found)]

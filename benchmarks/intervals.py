@@ -36,8 +36,9 @@ NAME = "interval_coverage"
 class Case(NamedTuple):
     """A shape of data.
 
-    `weights` is the distribution of the true ones, `rows` dense or sparse, `scales` those that are
-    drawn evenly, or from the fit's own prior.
+    `weights` is the distribution of the true ones; `rows` are dense, sparse, of correlated features
+    or with heavy tails; `scales` are drawn evenly, or from the fit's own prior; `frequencies` of
+    the classes are those of the scores alone, or skewed as 1 / rank.
     """
 
     n_classes: int
@@ -47,6 +48,7 @@ class Case(NamedTuple):
     rows: str = "dense"
     noise: str = "gumbel"
     scales: str = "even"
+    frequencies: str = "even"
 
     @property
     def products(self) -> int:
@@ -67,12 +69,14 @@ def cases() -> list[Case]:
     found += [Case(k, 20, 50, rows="sparse") for k in (2, 5, 20, 200, 1_000)]
     others = itertools.product(("gaussian", "logistic"), (5, 20), (5, 20))
     found += [Case(k, r, 5, noise=n) for n, k, r in others]
-    return found
+    for kind in ({"rows": "correlated"}, {"rows": "heavy"}, {"frequencies": "skewed"}):
+        found += [Case(k, 20, d, **kind) for k in (2, 5, 20, 200, 1_000) for d in (5, 50)]
+    return sorted(found, key=lambda case: case.n_classes)  # the quick ones first
 
 
 def cases_of_nuts() -> list[Case]:
     """Those of the above that are small enough for NUTS, which has dense rows and the softmax."""
-    found = [c for c in cases() if (c.rows, c.noise) == ("dense", "gumbel")]
+    found = [c for c in cases() if c.rows != "sparse" and c.noise == "gumbel"]
     return [c for c in found if c.products <= MAX_PRODUCTS_OF_NUTS]
 
 
@@ -113,11 +117,17 @@ def draw(case: Case, seed: int) -> Data:
         share = min(0.2, 10.0 / d)
         X *= rng.random(X.shape) < share
         length = max(1.0, d * share)
+    if case.rows == "correlated":  # by 0.8 between all pairs of features
+        X = np.sqrt(0.2) * X + np.sqrt(0.8) * rng.standard_normal((len(X), 1))
+    if case.rows == "heavy":  # Student's t with 3 degrees of freedom, of variance 1
+        X = X / np.sqrt(rng.chisquare(3.0, X.shape))
     if case.weights == "normal":
         weights = rng.standard_normal((k, d))
     else:
         weights = rng.laplace(size=(k, d)) / np.sqrt(2.0)
     scores = X @ (weights.T * scale / np.sqrt(length)) + intercept_scale * rng.standard_normal(k)
+    if case.frequencies == "skewed":
+        scores -= np.log(np.arange(1.0, k + 1.0))
     noise = noises.resolve(case.noise)
     logs = log_probabilities(noise, scores)
     y = np.argmax(logs + rng.gumbel(size=logs.shape), axis=1)
@@ -155,7 +165,7 @@ def _row(
     }
 
 
-def measure_by_nuts(case: Case, seeds: list[int]) -> list[dict[str, Any]]:
+def measure_by_nuts(case: Case, seeds: list[int], **options: Any) -> list[dict[str, Any]]:
     """The same data sets by NUTS, with the prior of the default; dense rows of the softmax."""
     sets = [draw(case, seed) for seed in seeds]
     trains, tests = [], []
@@ -165,7 +175,13 @@ def measure_by_nuts(case: Case, seeds: list[int]) -> list[dict[str, Any]]:
         tests.append((data.X_test - means) / units)
     labels, unused = np.array([data.y for data in sets]), np.zeros((len(sets), TEST_ROWS), int)
     found = yardsticks.run(
-        "nuts", np.array(trains), labels, np.array(tests), unused, case.n_classes, **NUTS_OPTIONS
+        "nuts",
+        np.array(trains),
+        labels,
+        np.array(tests),
+        unused,
+        case.n_classes,
+        **NUTS_OPTIONS | options,
     )
     rows = []
     for i, (seed, data) in enumerate(zip(seeds, sets)):
@@ -196,7 +212,8 @@ def _units(X: Any) -> np.ndarray:
 def measure_all(words: list[str], seconds: float, n_sets: int) -> None:
     """Add data sets to all cases whose description holds all the words.
 
-    A case gets them until it has `n_sets`, or until this run has spent `seconds` on it.
+    A case gets them until it has `n_sets`, or until this run has spent `seconds` on
+    it; so a run that was stopped goes on where it was.
     """
     for case in cases():
         if not _described(case, words):

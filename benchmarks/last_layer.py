@@ -9,19 +9,30 @@ import numpy as np
 from benchmarks import yardsticks
 from benchmarks._models import laplace
 from benchmarks._report import clock, save, show
-from benchmarks.intervals import LEVEL, Case, Data, draw, draw_scales
+from benchmarks.intervals import (
+    LEVEL,
+    NUTS_OPTIONS,
+    Case,
+    Data,
+    draw,
+    draw_scales,
+    measure_by_nuts,
+)
 from bigcat import noise as noises
 from bigcat.bayes import GaussianPrior
-from bigcat.bayes.posterior import tails_of
+from bigcat.inference.table import tails_of
 from bigcat.probabilities import log_probabilities
 
 #: Shapes, and the structures that their sizes allow: theirs, and ours.  Their diagonal takes all
 #: derivatives of scores by weights: with 200 classes 11 seconds for 180 rows.
 SHAPES = {
-    Case(20, 20, 20): (("full", "kron", "diag"), ("full", "class", "diagonal")),
-    Case(200, 20, 50): (("kron",), ("class", "diagonal")),
+    Case(20, 20, 20): (("full", "kron", "diag"), ("full", "class")),
+    Case(200, 20, 50): (("kron",), ("class",)),
 }
 N_DRAWS = 400
+#: With more classes NUTS takes hours for the usual number of draws.
+MAX_CLASSES_OF_NUTS = 50
+SHORT_NUTS: dict[str, Any] = {"n_warmup": 40, "n_samples": 40, "thin": 1}
 
 
 def last_layer(n_sets: int = 2) -> None:
@@ -91,3 +102,48 @@ def _theirs(
 
 def _held(low: Any, high: Any, data: Data) -> float:
     return float(((low <= data.truth) & (data.truth <= high)).mean())
+
+
+def posterior_seconds(n_classes: list[int] | None = None) -> None:
+    """Measure seconds and coverage of the default, laplace-torch and NUTS, all from the rows on.
+
+    NUTS has the prior of the default.  With many classes it has few draws, which say how long each
+    takes and no more.
+    """
+    rows: list[dict[str, Any]] = []
+    for k in n_classes or (5, 50, 500):
+        case = Case(k, 20, 20)
+        data = draw(case, 0)
+        scale, intercept_scale = draw_scales(case, 0)
+        prior = GaussianPrior(scale / np.sqrt(case.n_features), intercept_scale=intercept_scale)
+
+        def add(name: str, seconds: float, covered: float, draws: int, k: int = k) -> None:
+            rows.append(
+                {
+                    "classes": k,
+                    "posterior": name,
+                    "CPU seconds": seconds,
+                    "coverage": covered,
+                    "draws": draws,
+                }
+            )
+            show(rows[-1:])
+            save("posterior_seconds", rows)
+
+        model = laplace()
+        with clock() as times:
+            model.fit(data.X, data.y, classes=np.arange(k))
+            low, high = model.predict_interval(data.X_test, LEVEL)
+        add("bigcat, default", times["cpu"], _held(low, high, data), N_DRAWS)
+        with clock() as times:
+            known = laplace(covariance="class", prior=prior).fit(data.X, data.y)
+        mode = known.posterior_.mean
+        for structure in ("full", "kron") if k == 5 else ("kron",):
+            seconds, covered = _theirs(
+                data, case, mode, structure, scale / np.sqrt(case.n_features), intercept_scale
+            )
+            add(f"laplace-torch, {structure}", times["cpu"] + seconds, covered, N_DRAWS)
+        options = NUTS_OPTIONS if k <= MAX_CLASSES_OF_NUTS else SHORT_NUTS
+        for row in measure_by_nuts(case, [0], **options):
+            n_draws = int(options["n_samples"] // options["thin"])
+            add("NUTS", row["CPU seconds"], row["coverage"], n_draws)

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import intervals, yardsticks
 from benchmarks._models import laplace
 from benchmarks._report import save, show
-from bigcat.bayes._mixing import mean_error
+from bigcat.inference.mixing import mean_error
 
 SHAPES = [(5, 20, 5), (5, 100, 5)]
 N_SETS, N_DRAWS = 4, 2_000

@@ -10,9 +10,10 @@ import numpy as np
 from benchmarks import _newton
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, save, show
+from benchmarks.categorical_distribution import CategoricalDistribution
 from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
-from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat.combinations import resolve_method
 from bigcat.linear import FullRankWeights
 from bigcat.samplers import Uniform

@@ -12,7 +12,7 @@ from benchmarks._models import independent_binary, laplace, linear, weight_poste
 from benchmarks._report import clock, save, show
 from benchmarks.categorical_from_binary import race
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.bayes import AugmentReducePosterior, GaussianPrior
+from bigcat.bayes import AugmentReducePosterior, GaussianPrior, LearnedScale
 from bigcat.solvers import LBFGS
 
 
@@ -100,8 +100,8 @@ def _laplace_interval(rng, X, y, X_test, n_draws: int = 300):
 CONFIGURATIONS: dict[str, Callable[..., BayesianClassifier]] = {
     "probit, full": partial(independent_binary, "probit", "conditioned"),
     "probit, diagonal": partial(independent_binary, "probit", "conditioned", covariance="diagonal"),
-    "probit, full, hierarchical": partial(
-        independent_binary, "probit", "conditioned", prior="hierarchical"
+    "probit, full, learned scales": partial(
+        independent_binary, "probit", "conditioned", prior=LearnedScale("feature")
     ),
     "logit, full": partial(independent_binary, "logit", "conditioned"),
     "logit, diagonal": partial(independent_binary, "logit", "conditioned", covariance="diagonal"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import resource
 import time
@@ -13,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import yardsticks
 from benchmarks._curves import seconds_to_reach
-from benchmarks._report import save, show
+from benchmarks._report import RESULTS, append, save, saved, show
 from benchmarks.datasets import load
 
 try:  # the parser of commands needs no torch
@@ -33,11 +35,12 @@ CONTENDERS = (
     "CategoricalHead, Adam",
     "CategoricalHead, Adagrad",
 )
-#: Rate of the Adam optimisers; Adagrad takes ten times as much.
-RATES = (1e-3, 3e-3, 1e-2)
+#: Found with `--rates 1e-3 3e-3 1e-2`.  Adagrad takes ten times as much.
+BEST_RATES = {name: dict.fromkeys(CONTENDERS, 3e-3) for name in PROBLEMS}
 N_FEATURES, N_NEGATIVES, BATCH = 64, 512, 256
-HELD_OUT = 4_000
-LOOKS_PER_EPOCH = 4
+HELD_OUT = 2_000
+#: Held-out rows are looked at after 100 steps, and whenever steps have grown by a quarter.
+FIRST_LOOK, BETWEEN_LOOKS, PATIENCE = 100, 1.25, 5
 STEP_CLASSES = (10**4, 10**5, 10**6)
 LEVEL = 0.9
 
@@ -78,9 +81,9 @@ class Rows:
         return self.features[place], offsets, self.values[place], self.labels[rows]
 
 
-def problem(name: str, n_train: int | None, n_test: int | None) -> tuple[Rows, Rows, int, int]:
+def problem(name: str) -> tuple[Rows, Rows, int, int]:
     """Return training and held-out rows, features and classes (numbered by frequency)."""
-    split = load(name, n_train=n_train, n_test=n_test)
+    split = load(name)
     classes, y, counts = np.unique(split.train.y, return_inverse=True, return_counts=True)
     rank = np.empty(len(classes), np.int64)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(classes))
@@ -88,6 +91,16 @@ def problem(name: str, n_train: int | None, n_test: int | None) -> tuple[Rows, R
     kept = np.random.default_rng(0).permutation(len(test))[:HELD_OUT]
     held_out = Rows.of(split.test.X.tocsr()[kept], test[kept])
     return Rows.of(split.train.X, rank[y]), held_out, split.train.X.shape[1], len(classes)
+
+
+def cached_problem(name: str) -> tuple[Rows, Rows, int, int]:
+    """Return a problem from a file that the first call makes."""
+    path = RESULTS.parent / ".cache" / f"torch_{name}.pt"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        torch.save(problem(name), path)
+    found: tuple[Rows, Rows, int, int] = torch.load(path, weights_only=False)
+    return found
 
 
 def layer(contender: str, train: Rows, n_classes: int, rate: float) -> tuple[Any, Any, Any]:
@@ -141,16 +154,20 @@ def train(
     name: str,
     contender: str,
     rate: float,
-    epochs: float,
-    n_train: int | None = None,
-    threads: int = 2,
+    threads: int,
+    max_steps: int,
+    max_seconds: float,
+    target: float,
 ) -> dict[str, Any]:
-    """Train one network; its held-out log-likelihoods, seconds without evaluations, and memory."""
+    """Train one network until it has the target, or seconds, steps or patience run out.
+
+    Returns its held-out log-likelihoods, seconds without those of evaluations, and memory.
+    """
     from bigcat.torch import RowSparseAdam
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    rows, held_out, n_columns, n_classes = problem(name, n_train, None)
+    rows, held_out, n_columns, n_classes = cached_problem(name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     bag = nn.EmbeddingBag(n_columns, N_FEATURES, mode="sum", sparse=True)
     nn.init.normal_(bag.weight, std=0.1)
@@ -162,16 +179,14 @@ def train(
 
     @torch.no_grad()
     def evaluate() -> float:
-        parts = torch.arange(len(held_out.labels)).split(500)
+        parts = torch.arange(len(held_out.labels)).split(250)
         values = [log_prob(hidden_of(*p[:3]), p[3]).sum() for p in map(held_out.part, parts)]
         return float(sum(values)) / len(held_out.labels)
 
-    n = len(rows.labels)
-    looks = max(1, n // BATCH // LOOKS_PER_EPOCH)
-    curve: dict[str, list[float]] = {"wall": [], "cpu": [], "value": []}
+    curve: dict[str, list[float]] = {"steps": [], "wall": [], "cpu": [], "value": []}
     wall = cpu = 0.0
-    batches = itertools.islice(_batches(n), int(epochs * (n // BATCH)))
-    for step, chosen in enumerate(batches, 1):
+    next_look = FIRST_LOOK
+    for step, chosen in enumerate(_batches(len(rows.labels)), 1):
         start, start_cpu = time.perf_counter(), time.process_time()
         *bags, labels = rows.part(chosen)
         optimizer.zero_grad()
@@ -180,11 +195,16 @@ def train(
         optimizer.step()
         of_bag.step()
         wall, cpu = wall + time.perf_counter() - start, cpu + time.process_time() - start_cpu
-        if step % looks == 0:
-            for key, value in (("wall", wall), ("cpu", cpu), ("value", evaluate())):
+        is_last = step >= max_steps or wall >= max_seconds
+        if step >= next_look or is_last:
+            next_look = int(step * BETWEEN_LOOKS)
+            for key, value in zip(curve, (step, wall, cpu, evaluate())):
                 curve[key].append(value)
+            best = int(np.argmax(curve["value"]))
+            if is_last or curve["value"][-1] >= target or len(curve["value"]) - best > PATIENCE:
+                break
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"curve": curve, "peak MB": peak / 1e3, "classes": n_classes}
+    return {"classes": n_classes, "peak MB": peak / 1e3, "curve": curve}
 
 
 def _batches(n: int) -> Iterator[Tensor]:
@@ -202,47 +222,66 @@ def in_process(function: Callable[..., Any], *args: Any) -> Any:
 def torch_quality(
     problems: list[str],
     contenders: list[str],
-    epochs: float,
     rates: list[float],
-    n_train: int | None,
     threads: int,
+    max_steps: int,
+    max_seconds: float,
+    into: str,
     as_json: bool,
 ) -> None:
-    """Seconds to within 1 % of the best full softmax, for each contender at its best rate."""
+    """Seconds to within 1 % of the full softmax, for each contender at its best rate.
+
+    Each run is kept as a line of a file, and those that the file has are not repeated.  With one
+    rate, that of `BEST_RATES` unless given, contenders stop once they are within 1 %.
+    """
     need_torch()
+    for name, contender in itertools.product(problems, contenders):
+        for rate in rates or [BEST_RATES[name][contender]]:
+            key = {"problem": name, "layer": contender, "rate": rate, "threads": threads}
+            kept = saved(into)
+            if any(key.items() <= row.items() for row in kept):
+                continue
+            is_full = contender == "cross_entropy" or len(rates) > 1
+            target = np.inf if is_full else _target(kept, name)
+            run = in_process(train, name, contender, rate, threads, max_steps, max_seconds, target)
+            append(into, key | run)
+            print(f"{name}, {contender}, rate {rate:g}: {max(run['curve']['value']):.4f}")
+    show(quality_table(saved(into), problems), as_json)
+
+
+def _target(runs: list[dict[str, Any]], name: str) -> float:
+    """1 % below the best value of the full softmax."""
+    full = [r for r in runs if (r["problem"], r["layer"]) == (name, "cross_entropy")]
+    return 1.01 * max((max(r["curve"]["value"]) for r in full), default=np.inf)
+
+
+def quality_table(runs: list[dict[str, Any]], problems: list[str]) -> list[dict[str, Any]]:
+    """A row per problem and contender, at the rate with the fewest steps to within 1 %."""
     table = []
-    for name in problems:
-        runs = {
-            (c, rate): in_process(train, name, c, rate, epochs, n_train, threads)
-            for c in contenders
-            for rate in rates
-        }
-        full = [r for (c, _), r in runs.items() if c == "cross_entropy"] or [*runs.values()]
-        best = max(max(r["curve"]["value"]) for r in full)
-        for c in contenders:
-            mine = []
-            for rate in rates:
-                curve = runs[c, rate]["curve"]
-                reached = {
-                    clock: seconds_to_reach(1.01 * best, curve[clock], curve["value"])
-                    for clock in ("wall", "cpu")
-                }
-                mine.append((reached["wall"] or np.inf, reached["cpu"], rate, runs[c, rate]))
-            wall, cpu, rate, run = min(mine, key=lambda m: (m[0], -max(m[3]["curve"]["value"])))
-            table.append(
-                {
+    for name, contender in itertools.product(problems, CONTENDERS):
+        found = []
+        for run in runs:
+            if (run["problem"], run["layer"]) == (name, contender):
+                curve = run["curve"]
+                steps, wall, cpu = (
+                    seconds_to_reach(_target(runs, name), curve[clock], curve["value"])
+                    for clock in ("steps", "wall", "cpu")
+                )
+                row = {
                     "problem": name,
                     "classes": run["classes"],
-                    "layer": c,
-                    "rate": rate,
-                    "seconds to 1 %": wall if np.isfinite(wall) else None,
+                    "layer": contender,
+                    "rate": run["rate"],
+                    "steps to 1 %": steps and round(steps),
+                    "seconds to 1 %": wall,
                     "CPU seconds to 1 %": cpu,
-                    "best held-out": max(run["curve"]["value"]),
+                    "CPU milliseconds per step": 1e3 * curve["cpu"][-1] / curve["steps"][-1],
+                    "best held-out": max(curve["value"]),
                     "peak MB": run["peak MB"],
                 }
-            )
-        save("torch_quality", table)
-    show(table, as_json)
+                found.append((steps or np.inf, -row["best held-out"], row))
+        table += [min(found, key=lambda f: f[:2])[2]] if found else []
+    return table
 
 
 # A step
@@ -311,10 +350,19 @@ def gap_problems() -> dict[str, tuple[Tensor, Tensor, int]]:
 
 
 def sampled_optimum(
-    X: Tensor, y: Tensor, n_classes: int, method: str, l2: float, epochs: int, n_negatives: int
+    X: Tensor,
+    y: Tensor,
+    n_classes: int,
+    method: str,
+    l2: float,
+    epochs: int,
+    n_negatives: int,
+    batch: int = 100,
+    with_intercepts: bool = False,
 ) -> Any:
     """Fit by sampled steps with falling rates; the ridge, too, is sampled, and unbiased."""
     from bigcat.torch import CategoricalHead, RowSparseAdagrad, by_count
+    from bigcat.torch.rows import take_rows
 
     counts = torch.bincount(y, minlength=n_classes)
     by_row, sampler = method.endswith("by row"), by_count(counts, n_negatives)
@@ -327,16 +375,20 @@ def sampled_optimum(
     )
     nn.init.zeros_(head.weight)
     optimizer = RowSparseAdagrad(head.parameters(), lr=0.5)
-    n_steps, step = epochs * (len(y) // 100), 0
+    n_steps, step = epochs * math.ceil(len(y) / batch), 0
     for epoch in range(epochs):
         head.local_rate = (2.0 + epoch) ** -0.6
-        for rows in torch.randperm(len(y)).split(100):
+        for rows in torch.randperm(len(y)).split(batch):
             optimizer.param_groups[0]["lr"] = 0.5 * max(1e-3, 1.0 - step / n_steps)
-            drawn = sampler.draw(len(rows), X.device)
+            drawn = sampler.draw_for(y[rows], torch.ones_like(y[rows], dtype=torch.bool), None)
             optimizer.zero_grad()
             loss = head(X[rows], y[rows], negatives=drawn, rows=rows if by_row else None)
-            weights = functional.embedding(drawn.classes, head.weight, sparse=True)
-            ridge = (drawn.log_weights.exp() * weights.square().sum(1)).sum()
+            weights, intercepts = take_rows(head.weight, head.bias, drawn.classes, True)
+            squares = weights.square().sum(1)
+            if with_intercepts:
+                assert intercepts is not None
+                squares = squares + intercepts.square()
+            ridge = (drawn.log_weights.exp() * squares).sum()
             (loss + 0.5 * l2 * ridge).backward()
             optimizer.step()
             step += 1
@@ -398,11 +450,83 @@ def torch_gap(
     save("torch_gap", table)
 
 
+# Bias
+
+
+def torch_bias(n_classes: int, n_draws: int, as_json: bool) -> None:
+    """Mean loss over the draws minus the exact one, and how far the mean gradient is off."""
+    need_torch()
+    from bigcat.torch import CategoricalHead
+
+    torch.manual_seed(0)
+    n, spread = 64, 2.0
+    hidden = torch.randn(n, N_FEATURES) * spread / N_FEATURES**0.5
+    hidden.requires_grad_()
+    exact = CategoricalHead(N_FEATURES, n_classes, method="exact", bias=False)
+    nn.init.normal_(exact.weight)
+    with torch.no_grad():
+        target = torch.distributions.Categorical(logits=hidden @ exact.weight.T).sample()
+    loss = exact(hidden, target)
+    (gradient,) = torch.autograd.grad(loss, hidden)
+    table = []
+    for name in (
+        "complementary",
+        "importance",
+        "augment-reduce",
+        "augment-reduce, by row",
+        "umax, by row",
+        "one-vs-each",
+    ):
+        by_row, method = name.endswith("by row"), name.removesuffix(", by row")
+        head = CategoricalHead(
+            N_FEATURES,
+            n_classes,
+            method=method,
+            weight=exact.weight,
+            bias=False,
+            n_negatives=N_NEGATIVES,
+            n_rows=n if by_row else None,
+            local_rate=0.1,
+            sparse_grad=False,
+        )
+        options = {"rows": torch.arange(n)} if by_row else {}
+        for _ in range(100 if by_row else 0):  # visits that came before
+            head(hidden, target, **options)
+        values, sums, squares = [], torch.zeros_like(gradient), torch.zeros(())
+        for _ in range(n_draws):
+            value = head(hidden, target, **options)
+            (found,) = torch.autograd.grad(value, hidden)
+            values.append(value.item())
+            sums += found
+            squares += found.square().sum()
+        mean = sums / n_draws
+        variance = squares / n_draws - mean.square().sum()
+        off = (mean - gradient).square().sum() - variance / n_draws
+        table.append(
+            {
+                "method": name,
+                "loss": float(np.mean(values)),
+                "above the exact loss": float(np.mean(values) - loss.item()),
+                "standard error": float(np.std(values) / n_draws**0.5),
+                "gradient's bias": float((off.clamp_min(0.0) / gradient.square().sum()).sqrt()),
+                "gradient's deviation": float((variance / gradient.square().sum()).sqrt()),
+            }
+        )
+    show(table, as_json)
+    save("torch_bias", table)
+
+
 # Intervals
 
 
 def torch_posterior(
-    n_classes: int, n_features: int, rows_per_class: int, scale: float, as_json: bool
+    n_classes: int,
+    n_features: int,
+    rows_per_class: int,
+    scale: float,
+    epochs: int,
+    laplace_torch: bool,
+    as_json: bool,
 ) -> None:
     """Measure coverage of 90 % intervals of class probabilities, with weights from the prior."""
     need_torch()
@@ -415,51 +539,83 @@ def torch_posterior(
     truth = CategoricalHead(n_features, n_classes, method="exact")
     nn.init.normal_(truth.weight)
     nn.init.normal_(truth.bias)
+
+    def scores_of(rows: Tensor) -> Tensor:
+        return rows @ truth.weight.T + truth.bias
+
     with torch.no_grad():
-        parts = [(h @ truth.weight.T + truth.bias) for h in hidden[n:].split(100)]
-        log_p = torch.cat(parts).log_softmax(1)
         target = torch.cat(
             [
-                torch.distributions.Categorical(logits=h @ truth.weight.T + truth.bias).sample()
+                torch.distributions.Categorical(logits=scores_of(h)).sample()
                 for h in hidden[:n].split(1000)
             ]
         )
-    head = CategoricalHead(n_features, n_classes, method="exact")
-    nn.init.zeros_(head.weight)
-    solver = torch.optim.LBFGS(head.parameters(), max_iter=60, history_size=8)
-    pieces = [*zip(hidden[:n].split(2000), target.split(2000))]
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        total = torch.zeros(())
-        for rows, labels in pieces:
-            loss = head(rows, labels, reduction="sum")
-            loss.backward()
-            total += loss.detach()
-        prior = 0.5 * sum((p * p).sum() for p in head.parameters())
-        prior.backward()
-        return total + prior.detach()
-
+        p = scores_of(hidden[n:]).softmax(1)
+    sizes = {"classes": n_classes, "features": n_features, "rows": n}
     times = [time.process_time()]
-    solver.step(closure)
+    n_negatives = min(N_NEGATIVES, n_classes // 2)
+    head = sampled_optimum(
+        hidden[:n], target, n_classes, "complementary", 1.0 / n, epochs, n_negatives, BATCH, True
+    )
     times.append(time.process_time())
-    posterior = head.posterior(pieces)
+    posterior = head.posterior(zip(hidden[:n].split(2000), target.split(2000)))
     times.append(time.process_time())
-    row: dict[str, Any] = {"classes": n_classes, "features": n_features, "rows": n}
-    for name, classes in {
+    asked = {
         "any": torch.randint(n_classes, (n_test, 50)),
-        "most probable": head.top_k(hidden[n:], 50).classes,
-    }.items():
+        "most probable": head.top_k(hidden[n:], min(50, n_classes)).classes,
+    }
+    row: dict[str, Any] = sizes | {"posterior": "bigcat.torch"}
+    for name, classes in asked.items():
         low, _, high = posterior.interval(hidden[n:], classes, LEVEL)
-        p = log_p.exp().gather(1, classes)
-        row[f"coverage, {name} classes"] = float(((low <= p) & (p <= high)).float().mean())
+        true = p.gather(1, classes)
+        row[f"coverage, {name} classes"] = float(((low <= true) & (true <= high)).float().mean())
     times.append(time.process_time())
     for name, seconds in zip(("fit", "posterior", "intervals"), np.diff(times)):
         row[f"CPU seconds, {name}"] = float(seconds)
-    row["posterior MB"] = posterior.root.numel() * 4e-6
     row["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    show([row], as_json)
-    save("torch_posterior", [row])
+    rows = [row]
+    if laplace_torch:
+        rows.append(sizes | _laplace_torch(head, hidden[:n], target, hidden[n:], asked, p))
+    show(rows, as_json)
+    for row in rows:
+        append("torch_posterior", row)
+
+
+def _laplace_torch(
+    head: Any, X: Tensor, y: Tensor, X_test: Tensor, asked: dict[str, Tensor], p: Tensor
+) -> dict[str, Any]:
+    """Kronecker factors of laplace-torch at the same mode, with the same prior."""
+    weights = torch.cat([head.bias[:, None], head.weight], 1).detach()
+    found = yardsticks.run(
+        "laplace-torch",
+        X.numpy(),
+        y.numpy(),
+        X_test.numpy(),
+        np.zeros(len(X_test)),
+        head.n_classes,
+        init_mean=weights.double().numpy(),
+        structure="kron",
+        sigma=1.0,
+        intercept_sigma=1.0,
+        n_samples=400,
+    )
+    row: dict[str, Any] = {"posterior": "laplace-torch, Kronecker factors"}
+    draws = torch.from_numpy(found["samples"][0])
+    z = torch.cat([torch.ones(len(X_test), 1), X_test], 1).to(draws.dtype)
+    low_high = []
+    for rows, *classes in zip(z.split(10), *(c.split(10) for c in asked.values())):
+        drawn = torch.einsum("nd,skd->snk", rows, draws).softmax(2)
+        wanted = torch.cat(classes, 1).expand(len(drawn), -1, -1)
+        tails = torch.tensor([0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], dtype=drawn.dtype)
+        low_high.append(torch.quantile(drawn.gather(2, wanted), tails, dim=0))
+    true = p.gather(1, torch.cat([*asked.values()], 1))
+    low, high = torch.cat(low_high, 1)
+    inside = ((low <= true) & (true <= high)).float()
+    for name, part in zip(asked, inside.split([c.shape[1] for c in asked.values()], 1)):
+        row[f"coverage, {name} classes"] = float(part.mean())
+    row["CPU seconds, posterior"] = float(found["seconds"].sum())
+    row["peak MB"] = float(found["peak_mb"][0])
+    return row
 
 
 def add_to(commands: Any) -> None:
@@ -469,10 +625,13 @@ def add_to(commands: Any) -> None:
     )
     quality.add_argument("--problems", nargs="+", default=list(PROBLEMS), metavar="NAME")
     quality.add_argument("--layers", nargs="+", default=list(CONTENDERS), metavar="NAME")
-    quality.add_argument("--epochs", type=float, default=10.0)
-    quality.add_argument("--rates", nargs="+", type=float, default=list(RATES), metavar="RATE")
-    quality.add_argument("--rows", type=int, metavar="N", help="training rows; default: all")
+    quality.add_argument(
+        "--rates", nargs="+", type=float, default=[], metavar="RATE", help="default: the best"
+    )
     quality.add_argument("--threads", type=int, default=2)
+    quality.add_argument("--steps", type=int, default=10**6, help="per network, at most")
+    quality.add_argument("--seconds", type=float, default=300.0, help="per network, at most")
+    quality.add_argument("--into", default="torch_quality", help="name of the file of runs")
     step = commands.add_parser("torch-step", help="PyTorch: cost of a step, optimiser included")
     step.add_argument("--classes", nargs="+", type=int, default=list(STEP_CLASSES), metavar="K")
     step.add_argument("--steps", type=int, default=100)
@@ -489,12 +648,19 @@ def add_to(commands: Any) -> None:
     gap.add_argument("--epochs", type=int, default=100)
     gap.add_argument("--negatives", type=int, default=100)
     gap.add_argument("--problems", nargs="+", default=["simulated", "bibtex", "delicious"])
+    bias = commands.add_parser("torch-bias", help="PyTorch: bias of sampled losses and gradients")
+    bias.add_argument("--classes", type=int, default=10_000, metavar="K")
+    bias.add_argument("--draws", type=int, default=300, metavar="N")
     posterior = commands.add_parser("torch-posterior", help="PyTorch: what intervals hold")
     posterior.add_argument("--classes", type=int, default=10_000, metavar="K")
     posterior.add_argument("--features", type=int, default=16, metavar="D")
-    posterior.add_argument("--rows-per-class", type=int, default=30, metavar="N")
+    posterior.add_argument("--rows-per-class", type=int, default=10, metavar="N")
     posterior.add_argument("--scale", type=float, default=1.5, help="of the scores")
-    for command in (quality, step, gap, posterior):
+    posterior.add_argument("--epochs", type=int, default=20)
+    posterior.add_argument(
+        "--laplace-torch", action="store_true", help="with its Kronecker factors beside"
+    )
+    for command in (quality, step, gap, bias, posterior):
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 
@@ -502,11 +668,28 @@ def run(args: Any) -> None:
     """Run the selected command."""
     if args.command == "torch-quality":
         torch_quality(
-            args.problems, args.layers, args.epochs, args.rates, args.rows, args.threads, args.json
+            args.problems,
+            args.layers,
+            args.rates,
+            args.threads,
+            args.steps,
+            args.seconds,
+            args.into,
+            args.json,
         )
     elif args.command == "torch-step":
         torch_step(args.classes, args.steps, args.threads, args.json)
     elif args.command == "torch-gap":
         torch_gap(args.methods, args.epochs, args.negatives, args.problems, args.json)
+    elif args.command == "torch-bias":
+        torch_bias(args.classes, args.draws, args.json)
     else:
-        torch_posterior(args.classes, args.features, args.rows_per_class, args.scale, args.json)
+        torch_posterior(
+            args.classes,
+            args.features,
+            args.rows_per_class,
+            args.scale,
+            args.epochs,
+            args.laplace_torch,
+            args.json,
+        )

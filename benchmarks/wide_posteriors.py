@@ -1,15 +1,14 @@
-"""Posteriors of many weights: quality on real sets, coverage, time and memory."""
+"""Posteriors of many weights: quality on real sets, time and memory."""
 
 from __future__ import annotations
 
 import resource
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.special import softmax
 
 from benchmarks._models import laplace
 from benchmarks._report import clock, save, show
@@ -61,92 +60,6 @@ def _real(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
     labels = np.load(folder / "labels.npz")
     some = np.random.default_rng(0).permutation(X_test.shape[0])[:MAX_TEST_ROWS]
     return X, labels["y_train"], X_test[some], labels["y_test"][some]
-
-
-class Case(NamedTuple):
-    """Simulated rows; weights are independent, or products of vectors of length `true_rank`."""
-
-    n_classes: int
-    n_features: int
-    rows_per_class: int
-    true_rank: int | None
-    rows: str
-    scale: float = 2.0
-
-
-#: Shapes at which a matrix per class does not fit or takes long; scores of deviation 1 to 2.
-CASES = [
-    Case(20, 500, 50, None, "correlated"),
-    Case(20, 2_000, 50, None, "sparse", 1.5),
-    Case(200, 500, 20, None, "sparse"),
-    Case(200, 500, 20, 10, "sparse"),
-    Case(200, 500, 20, 10, "dense", 1.0),
-    Case(200, 1_000, 20, 20, "sparse", 1.5),
-    Case(50, 600, 30, None, "dense", 1.5),
-    Case(500, 400, 10, 5, "sparse"),
-    Case(100, 800, 40, None, "sparse", 1.0),
-    # These decided how a loss of held-out rows counts,
-    Case(100, 400, 30, None, "sparse", 1.5),
-    Case(300, 300, 15, 8, "sparse", 2.5),
-    Case(60, 1_000, 25, None, "dense", 2.0),
-    Case(150, 600, 20, 15, "correlated", 1.5),
-    # and these reported what came of it.
-    Case(400, 500, 8, None, "sparse", 2.0),
-    Case(80, 700, 50, 6, "dense", 1.5),
-    Case(250, 800, 12, 30, "sparse", 1.0),
-    Case(40, 400, 60, None, "correlated", 2.5),
-]
-
-
-def draw(case: Case, seed: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Rows, labels, test rows and their true probabilities."""
-    rng = np.random.default_rng([seed, *case[:3], 7])
-    k, d, n = case.n_classes, case.n_features, case.n_classes * case.rows_per_class
-    X = rng.standard_normal((n + 200, d))
-    if case.rows == "sparse":
-        X *= rng.random(X.shape) < 20.0 / d
-    elif case.rows == "correlated":
-        X = (X * np.arange(1, d + 1) ** -0.5) @ np.linalg.qr(rng.standard_normal((d, d)))[0]
-    weights = rng.standard_normal((k, case.true_rank or d))
-    if case.true_rank is not None:
-        weights = weights @ rng.standard_normal((case.true_rank, d))
-    scores = X @ weights.T
-    scores *= case.scale / scores.std()
-    scores += 0.7 * rng.standard_normal(k)
-    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
-    rows: Any = scipy.sparse.csr_array(X) if case.rows == "sparse" else X
-    return rows[:n], y[:n], rows[n:], softmax(scores[n:], axis=1)
-
-
-def low_rank_coverage(rank: int | str | None, repetitions: int, first: int = 0) -> None:
-    """Measure coverage, width and centre of 90 % intervals of the form "low-rank"."""
-    rows = []
-    for case in CASES[first:]:
-        found = []
-        for seed in range(repetitions):
-            X, y, X_test, truth = draw(case, seed)
-            model = laplace(covariance="low-rank", rank=rank, random_state=seed)
-            with clock() as times:
-                model.fit(X, y, classes=np.arange(case.n_classes))
-            low, high = model.predict_interval(X_test, 0.9)
-            inside = float(((low <= truth) & (truth <= high)).mean())
-            centre = "last layer" if "rank" in (model.history_.choice or {}) else "mode"
-            found.append((inside, float((high - low).mean()), times["cpu"], centre))
-        covered, widths, seconds, around = zip(*found)
-        error = np.std(covered, ddof=1) / np.sqrt(repetitions) if repetitions > 1 else np.nan
-        rows.append(
-            {
-                **case._asdict(),
-                "rank": rank,
-                "around": ", ".join(sorted(set(around))),
-                "coverage": float(np.mean(covered)),
-                "standard error": float(error),
-                "width": float(np.mean(widths)),
-                "CPU seconds": float(np.mean(seconds)),
-            }
-        )
-        show(rows[-1:])
-        save(f"low_rank_coverage_{rank}", rows)
 
 
 #: Classes, features, rows: what is fitted, in a process of its own, for time and memory.  Rows of

@@ -61,15 +61,6 @@ def test_one_row_and_one_class(index):
     assert classes.shape == scores.shape == (1, 1)
 
 
-def test_log_probabilities_with_their_errors(index):
-    classes, log_p, std = index.predict_top_k(X, k=10, return_std=True, random_state=0)
-    exact = index.model.predict_log_proba(X)
-    columns = np.searchsorted(index.model.classes_, classes)
-    error = log_p - np.take_along_axis(exact, columns, axis=1)
-    assert (np.abs(error) < 6 * std[:, None] + 1e-5).mean() > 0.99
-    assert len(index.predict_top_k(X, k=2, random_state=0)) == 2
-
-
 def test_rows_that_a_search_leaves_short_are_scanned(index, monkeypatch):
     class Short:
         def search(self, queries, k, threads):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import tomllib
@@ -63,3 +64,41 @@ def test_paths_and_names_exist(span):
     assert (PACKAGE / path).exists() or (ROOT / path).exists()
     if name:
         assert resolved(path, name) is not None
+
+
+def imports() -> list[tuple[str, str, str]]:
+    """Package that imports, module and name of each import within bigcat."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bigcat"):
+                found += [(package, node.module or "", alias.name) for alias in node.names]
+    return found
+
+
+def test_private_names_stay_in_their_package():
+    crossing = []
+    for package, module, name in imports():
+        _, home, *inner = [*module.split("."), ""]
+        private = name.startswith("_") and not name.startswith("__")
+        private = private or any(part.startswith("_") for part in inner)
+        if private and home not in (package, "bayes"):
+            crossing.append((package, module, name))
+    assert crossing == []
+
+
+#: Names that mean the same in another library's words: PyTorch's and Dask's.
+TWINS = {"LinearClassifier", "Noise", "Sampler", "Uniform"}
+
+
+def test_a_class_name_has_one_meaning():
+    homes: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.is_relative_to(PACKAGE / "bayes"):
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    twice = {name: files for name, files in homes.items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if name not in TWINS} == {}

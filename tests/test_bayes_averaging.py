@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 from scipy.special import expit
 
-from bigcat.bayes import averaging
-from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
+from bigcat.bayes.binary import averaging
+from bigcat.bayes.binary.likelihoods import log_conditioned, log_marginalised
 
 RNG = np.random.default_rng(5)
 

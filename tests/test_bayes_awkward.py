@@ -56,7 +56,7 @@ def test_a_nearly_constant_column_is_a_column_of_noise():
     np.testing.assert_allclose(found, expected, atol=0.03)
 
 
-@pytest.mark.parametrize("covariance", ["draws", "full", "class", "diagonal", "low-rank"])
+@pytest.mark.parametrize("covariance", ["draws", "full", "class"])
 @pytest.mark.parametrize("offset", [1e4, 1e7, 1e8])
 def test_offsets_change_nothing(covariance, offset):
     """Also not in a file, nor in the intervals."""
@@ -124,6 +124,10 @@ def designs(draw):
     units = rng.choice([1e-6, 1.0, 1e6], rows.shape[1])
     awkward = (rows + offsets) * units
     clean = rows
+    if draw(st.booleans()):  # nearly constant: noise in tiny units
+        noise = rng.standard_normal(n)
+        awkward = np.column_stack([awkward, 0.1 + 1e-9 * noise])
+        clean = np.column_stack([clean, noise])
     for constant in draw(st.lists(st.sampled_from([0.0, 0.1, 1.0, 3e7 / 7.0]), max_size=2)):
         awkward = np.column_stack([awkward, np.full(n, constant)])
         clean = np.column_stack([clean, np.zeros(n)])

@@ -5,11 +5,11 @@ import pytest
 
 from bigcat import BayesianClassifier, load_model, save_model
 from bigcat.bayes import GaussianPrior
-from bigcat.bayes.covariance import ClassDiagonal, ClassFull, JointFull
+from bigcat.bayes.covariance import ClassFull, JointFull
 from tests.bayesian import augment_reduce, csr, four_classes, laplace
 
 CLASSES = ["ant", "bee", "cat", "dog"]
-FORMS = {"full": JointFull, "class": ClassFull, "diagonal": ClassDiagonal}
+FORMS = {"full": JointFull, "class": ClassFull}
 
 
 def in_batches(model, X, y, n_batches):
@@ -87,7 +87,8 @@ def test_what_is_refused():
         few.partial_fit(X, y)
     assert few.posterior_ is before
     other = augment_reduce(max_epochs=2).fit(X, y)
-    other.set_params(method="laplace").partial_fit(X, y)  # a Gaussian, too
+    with pytest.raises(ValueError, match="the last fit has variances per class"):
+        other.set_params(method="laplace").partial_fit(X, y)
     probit = laplace(covariance="full", prior="gaussian").fit(X, y)
     with pytest.raises(ValueError, match="another method or noise"):
         probit.set_params(method__noise="gaussian").partial_fit(X, y)

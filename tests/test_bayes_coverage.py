@@ -11,9 +11,9 @@ import scipy.stats
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior, Laplace
 from bigcat.bayes.covariance import ClassDiagonal
-from bigcat.bayes.coverage import LEVELS, CoverageCheck, Simulation, draw_labels
 from bigcat.bayes.noise_posterior import NoisePosterior
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.priors import WeightPrior
+from bigcat.inference.coverage import LEVELS, CoverageCheck, Simulation, draw_labels
 from bigcat.metrics import calibration, log_likelihood
 from bigcat.noise import resolve
 from tests.bayesian import binary, csr, four_classes
@@ -175,7 +175,7 @@ def test_errors(model):
         model.check_coverage(X, level=1.0)
     with pytest.raises(ValueError, match="X has 1 features, but BayesianClassifier is expecting 3"):
         model.check_coverage(X[:, :1])
-    learnt = binary(prior="hierarchical", random_state=0).fit(X, y)
+    learnt = binary(random_state=0).fit(X, y).set_params(prior="learned")
     with pytest.raises(ValueError, match=r"method='independent-binary', .* take weights='post"):
         learnt.check_coverage(X, 1, weights="prior")
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.bayes import summary
-from bigcat.bayes._mixing import mean_error
 from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.noise_posterior import NoisePosterior
+from bigcat.inference import summary
+from bigcat.inference.mixing import mean_error
 from bigcat.noise import Gumbel
 from tests.bayesian import drawn_posterior
 

@@ -14,23 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from test_reference_independent_binary import CASES, ITERATIONS, fixture_folder
 
 import reference.independent_binary as twin
-from bigcat.bayes import (
-    GaussianPrior,
-    HierarchicalPrior,
-    HorseshoePrior,
-    IndependentBinary,
-    _updates,
-)
+from bigcat.bayes import GaussianPrior, IndependentBinary, LearnedScale
 from bigcat.bayes._design import Design
-from bigcat.bayes.binary_fit import BinaryFit
+from bigcat.bayes.binary.fit import BinaryFit
 from tests.bayesian import binary
 
 LINKS = ["probit", "logit"]
 PRIORS = {
     "gaussian": GaussianPrior(scale=2.0, intercept_scale=5.0),
-    "feature": HierarchicalPrior("feature"),
-    "class": HierarchicalPrior("class"),
-    "horseshoe": HorseshoePrior(),
+    "feature": LearnedScale("feature"),
+    "all": LearnedScale("all"),
 }
 TWINS = {
     "probit": (twin.probit_cavi, twin.probit_elbo),
@@ -158,10 +151,9 @@ def test_weak_prior_is_statsmodels_probit():
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_solvers_agree_and_the_elbo_never_falls(link, prior, covariance):
+def test_solvers_agree_and_the_elbo_never_falls(link, prior):
     X, y = make(n=60, m=3, n_classes=3)
-    options = {"link": link, "covariance": covariance, "prior": PRIORS[prior]}
+    options = {"link": link, "prior": PRIORS[prior]}
     long = 400
     newton = engine(X, y, 3, solver="newton", max_iter=long, tol=1e-13, **options).run()
     cavi = engine(X, y, 3, solver="cavi", max_iter=long, tol=1e-13, **options).run()
@@ -198,7 +190,7 @@ def test_elbo_is_flat_at_the_optimum(link, covariance):
         assert elbo(rows, y, precision, q._replace(covariance=array * factor)) < fitted.elbo
 
 
-@pytest.mark.parametrize("prior", ["feature", "class", "horseshoe"])
+@pytest.mark.parametrize("prior", ["feature", "all"])
 def test_learnt_scales_shrink_what_does_not_matter(prior):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 6))  # three columns tell the classes, three are noise
@@ -208,37 +200,21 @@ def test_learnt_scales_shrink_what_does_not_matter(prior):
     gaussian = engine(X, y, 3, covariance="diagonal").run()
     shrunk = np.abs(fitted.mean[:, 3:6]).mean() / np.abs(gaussian.mean[:, 3:6]).mean()
     assert sizes[:3].min() > sizes[3:].max()
-    assert shrunk < (0.8 if prior == "horseshoe" else 1.0)
-
-
-def test_a_scale_a_class_shares_its_eigenvectors():
-    X, y = make()
-    machine = engine(X, y, 4, PRIORS["class"], max_iter=5)
-    fitted = machine.run()
-    gram = machine.precisions.gram
-    # The covariance in use belongs to the scales before the last update of the prior.
-    taus = 1.0 / fitted.covariance.spectra[:, 0] - machine.precisions.eigenvalues[0]
-    for k in range(4):
-        precision = np.diag([taus[k]] * 4 + [0.01])
-        np.testing.assert_allclose(
-            fitted.covariance.array()[k], np.linalg.inv(precision + gram), rtol=1e-8, atol=1e-12
-        )
+    assert shrunk < 1.0
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_matrix_precision_and_prior_mean(link):
+def test_a_precision_per_column_and_a_prior_mean(link):
     X, y = make(m=2, n_classes=3)
-    precision = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.5]])
     mean = np.array([0.3, -0.2, 0.1])
-    prior = GaussianPrior(mean=mean, precision=precision)
-    for covariance in ("full", "diagonal"):
-        options = {"link": link, "covariance": covariance, "tol": 1e-12, "max_iter": 200}
-        newton = engine(X, y, 3, prior, solver="newton", **options).run()
-        cavi = engine(X, y, 3, prior, solver="cavi", **options).run()
-        assert_never_falls(newton)
-        assert_never_falls(cavi)
-        assert newton.elbo == pytest.approx(cavi.elbo, rel=1e-7)
-    tight = GaussianPrior(mean=mean, precision=1e8 * np.eye(3))
+    prior = GaussianPrior(mean=mean, precision=np.array([2.0, 1.0, 0.5]))
+    options = {"link": link, "tol": 1e-12, "max_iter": 200}
+    newton = engine(X, y, 3, prior, solver="newton", **options).run()
+    cavi = engine(X, y, 3, prior, solver="cavi", **options).run()
+    assert_never_falls(newton)
+    assert_never_falls(cavi)
+    assert newton.elbo == pytest.approx(cavi.elbo, rel=1e-7)
+    tight = GaussianPrior(mean=mean, precision=np.full(3, 1e8))
     fitted = engine(X, y, 3, tight, link=link).run()
     np.testing.assert_allclose(fitted.mean, np.tile(mean, (3, 1)), atol=1e-4)
 
@@ -247,8 +223,9 @@ def test_matrix_precision_and_prior_mean(link):
 
 
 @pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-@pytest.mark.parametrize("solver", ["newton", "cavi"])
+@pytest.mark.parametrize(
+    ("covariance", "solver"), [("full", "newton"), ("diagonal", "newton"), ("full", "cavi")]
+)
 def test_sparse_is_dense(link, covariance, solver):
     X, y = make(n=90, m=6, sparse=True)
     options = {"link": link, "covariance": covariance, "solver": solver, "max_iter": 12}
@@ -259,26 +236,6 @@ def test_sparse_is_dense(link, covariance, solver):
         sparse.covariance.array(), dense.covariance.array(), rtol=1e-6, atol=1e-9
     )
     assert sparse.elbo == pytest.approx(dense.elbo, rel=1e-9)
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_first_gradient_of_sparse_rows_is_two_valued(intercept):
-    """Section D.5, against the plain product."""
-    X, y = make(n=70, m=5, sparse=True)
-    design = Design(X, intercept)
-    mean = np.zeros((design.n_columns, 2))
-    if intercept:
-        mean[-1] = [0.3, -1.2]
-    eta = _updates.constant_scores(design, mean)
-    assert eta is not None
-    np.testing.assert_allclose(eta, design.product(mean), atol=1e-15)
-    for labels in (y, np.where(y == 1, 0, y)):  # a class without rows too
-        for classes in (np.array([1, 3]), np.array([int(labels[0]), 7])):
-            slope = np.where(labels[:, None] == classes, 0.7 + eta, -0.4 * eta - 0.1)
-            found = _updates.two_valued_transposed(design, slope, labels, classes)
-            np.testing.assert_allclose(found, design.transposed(slope), atol=1e-12)
-    mean[0, 0] = 1.0
-    assert _updates.constant_scores(design, mean) is None
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -292,23 +249,12 @@ def test_threads_do_not_change_a_bit(link):
 
 
 def test_wide_rows_take_a_gram_a_class(monkeypatch):
-    from bigcat.bayes import covariance
-
     X, y = make(m=5)
     few = engine(X, y, 4, link="logit").run()
-    for module in (_updates, covariance):
-        monkeypatch.setattr(module, "PAIRS_UP_TO", 2)
+    monkeypatch.setattr("bigcat.bayes.covariance.pairs.PAIRS_UP_TO", 2)
+    monkeypatch.setattr("bigcat.bayes.covariance.full.PAIRS_UP_TO", 2)
     many = engine(X, y, 4, link="logit").run()
     np.testing.assert_allclose(few.mean, many.mean, rtol=1e-8, atol=1e-10)
-
-
-def test_large_logit_in_float32_is_as_good(monkeypatch):
-    X, y = make(n=500, m=6, n_classes=5)
-    exact = engine(X, y, 5, link="logit", tol=1e-12, max_iter=100).run()
-    monkeypatch.setattr(_updates, "ROUGH_ABOVE", 1)
-    rough = engine(X, y, 5, link="logit", tol=1e-12, max_iter=100).run()
-    assert rough.elbo == pytest.approx(exact.elbo, rel=1e-9)
-    assert rough.covariance.pairs_dtype is np.float64  # for predictions
 
 
 def test_tol_zero_runs_all_iterations_and_a_short_fit_warns():
@@ -316,6 +262,10 @@ def test_tol_zero_runs_all_iterations_and_a_short_fit_warns():
     assert binary(tol=0, max_iter=13).fit(X, y).n_iter_ == 13
     with pytest.warns(ConvergenceWarning, match="max_iter=2 iterations"):
         binary(max_iter=2, solver="cavi").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="or take solver='newton'"):
+        binary(max_iter=2, solver="cavi").fit(X, y)
+    with pytest.raises(ValueError, match="solver='cavi' is for covariance='full'"):
+        IndependentBinary(covariance="diagonal", solver="cavi")
 
 
 # Awkward data
@@ -339,7 +289,7 @@ def test_constant_and_collinear_columns_and_more_columns_than_rows(link, covaria
     X, y = make(n=30, m=3)
     X = np.column_stack([X, X[:, 0], 2 * X[:, 1], np.ones(30), np.zeros(30)])
     X = np.column_stack([X, np.random.default_rng(0).standard_normal((30, 40))])  # N < M
-    for solver in ("newton", "cavi"):
+    for solver in ("newton", "cavi") if covariance == "full" else ("newton",):
         fitted = engine(X, y, 4, link=link, covariance=covariance, solver=solver).run()
         assert np.isfinite(fitted.mean).all()
         assert_never_falls(fitted)
@@ -357,13 +307,10 @@ def test_rare_and_absent_classes(link):
     assert probabilities[:, 4:].max() < 0.1
 
 
-# Pieces of a step
-
-
 # Priors
 
 
-@pytest.mark.parametrize("shape", [(1,), (2,), (5,), (1, 1), (2, 2), (1, 3), (3, 1), (5, 5)])
+@pytest.mark.parametrize("shape", [(1,), (2,), (5,), (1, 1), (4, 4), (1, 3), (3, 1)])
 def test_a_precision_of_another_shape_is_an_error(shape):
     """Three features and the intercept."""
     with pytest.raises(ValueError, match=rf"has shape {re.escape(str(shape))}; .* 4 columns or 3"):

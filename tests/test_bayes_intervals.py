@@ -10,7 +10,7 @@ from scipy.stats import norm
 from bigcat.bayes import GaussianPrior
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
-from bigcat.bayes.binary_posterior import BinaryPosterior
+from bigcat.bayes.binary.posterior import BinaryPosterior
 from bigcat.bayes.covariance import (
     ClassDiagonal,
     ClassFull,
@@ -19,7 +19,6 @@ from bigcat.bayes.covariance import (
     JointFull,
     SharedDiagonal,
     SharedFull,
-    Spectral,
 )
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.noise import resolve
@@ -44,7 +43,6 @@ FORMS: dict[str, Covariance] = {
     "shared": SharedFull(matrices(1, M)[0], 0.0),
     "class diagonal": ClassDiagonal(spread()),
     "shared diagonal": SharedDiagonal(spread()[0]),
-    "spectral": Spectral(matrices(1, M)[0], spread()),
 }
 
 

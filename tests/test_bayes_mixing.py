@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.bayes import GaussianPrior, _mixing
-from bigcat.bayes._mixing import Mixing
+from bigcat.bayes import GaussianPrior
+from bigcat.inference import mixing as _mixing
+from bigcat.inference.mixing import Mixing
 from tests.bayesian import four_classes, laplace
 
 

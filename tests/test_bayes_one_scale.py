@@ -83,6 +83,8 @@ def test_what_is_refused():
     X, y = four_classes(60)
     with pytest.raises(ValueError, match=r"learns several scales.*prior='learned'"):
         augment_reduce(prior=LearnedScale("feature")).fit(X, y)
-    with pytest.raises(ValueError, match=r"not per='both'; take prior=LearnedScale\('feature'\)"):
+    with pytest.raises(ValueError, match=r"not per='both'; set prior=LearnedScale\('feature'\)"):
         binary(prior=LearnedScale("both")).fit(X, y)
-    assert not hasattr(binary(prior="learned"), "partial_fit")
+    with pytest.raises(ValueError, match="prior='horseshoe' is for method='laplace'"):
+        binary(prior="horseshoe").fit(X, y)
+    assert not hasattr(binary(), "partial_fit")

@@ -12,7 +12,7 @@ from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior, Laplace
 from bigcat.bayes.covariance import ClassDiagonal, Drawn
 from bigcat.bayes.noise_posterior import NoisePosterior
-from bigcat.bayes.summary import summarise
+from bigcat.inference.summary import summarise
 from bigcat.noise import resolve
 from tests.bayesian import binary, four_classes
 

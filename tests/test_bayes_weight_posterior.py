@@ -13,8 +13,8 @@ from scipy.special import softmax
 import reference.noise
 import reference.weight_posterior as twin
 from bigcat import EarlyStopping
-from bigcat.bayes import weight_posterior as module
-from bigcat.bayes.weight_posterior import fit_weight_posterior
+from bigcat.bayes.augment_reduce import passes as module
+from bigcat.bayes.augment_reduce.passes import fit_weight_posterior
 from bigcat.bounds import AugmentReduce, OneVsEach
 from bigcat.combinations import Parts
 from bigcat.noise import Gaussian, Gumbel

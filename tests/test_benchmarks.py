@@ -33,7 +33,8 @@ SMALLEST = {
 }
 if find_spec("torch"):
     SMALLEST["torch-step"] = "--classes 1000 2000 --steps 2 --json"
-    SMALLEST["torch-posterior"] = "--classes 30 --features 4 --rows-per-class 5 --json"
+    SMALLEST["torch-bias"] = "--classes 1000 --draws 3 --json"
+    SMALLEST["torch-posterior"] = "--classes 30 --features 4 --rows-per-class 5 --epochs 2 --json"
 # A contender of the peers that predicts class frequencies.
 STAND_IN = """
 import numpy as np

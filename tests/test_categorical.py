@@ -9,7 +9,7 @@ from sklearn.base import clone
 import bigcat
 import reference.bounds as twin
 import reference.categorical
-from bigcat import CategoricalDistribution
+from benchmarks.categorical_distribution import CategoricalDistribution
 from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS, AdaGrad
 from reference.estimators import noise_contrastive

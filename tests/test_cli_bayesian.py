@@ -17,7 +17,7 @@ from bigcat.bayes import (
 from bigcat.cli import _estimators, fit, main, predict
 
 BINARY = ["--method", "independent-binary"]
-LOGIT = [*BINARY, "--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"]
+DIAGONAL = [*BINARY, "--covariance", "diagonal"]
 LAPLACE = ["--draws", "40"]
 AUGMENT_REDUCE = ["--method", "augment-reduce", "--epochs", "5"]
 
@@ -28,7 +28,7 @@ AUGMENT_REDUCE = ["--method", "augment-reduce", "--epochs", "5"]
         ("svmlight", LAPLACE),
         ("npz", [*LAPLACE, "--covariance", "full", "--prior-scale", "0.5"]),
         ("svmlight", BINARY),
-        ("text", LOGIT),
+        ("text", DIAGONAL),
         ("npz", AUGMENT_REDUCE),
         pytest.param("text", [*AUGMENT_REDUCE, "--noise", "gaussian"], marks=pytest.mark.slow),
     ],
@@ -100,12 +100,12 @@ def estimator_of(words):
 
 
 def test_options_reach_the_method():
-    words = "--method independent-binary --link logit --likelihood marginalised --epochs 7"
-    m = estimator_of(f"{words} --covariance diagonal --solver cavi --prior-scale 0.5 --seed 3")
-    assert m.method == IndependentBinary("logit", "marginalised", "diagonal", "cavi", max_iter=7)
+    words = "--method independent-binary --epochs 7 --covariance diagonal"
+    m = estimator_of(f"{words} --prior-scale 0.5 --seed 3")
+    assert m.method == IndependentBinary(covariance="diagonal", max_iter=7)
     assert (m.prior, m.random_state) == (GaussianPrior(scale=0.5), 3)
-    m = estimator_of("--method augment-reduce --negatives 2 --learning-rate 0.2 --epochs 4")
-    assert m.method == AugmentReducePosterior(n_negatives=2, learning_rate=0.2, max_epochs=4)
+    m = estimator_of("--method augment-reduce --validation-fraction 0.2 --epochs 4")
+    assert m.method == AugmentReducePosterior(validation_fraction=0.2, max_epochs=4)
     m = estimator_of("--method augment-reduce --noise logistic --threads 2")
     assert m.method == AugmentReducePosterior(noise="logistic")
     assert m.n_threads == 2
@@ -116,7 +116,7 @@ def test_options_reach_the_method():
     [
         (["--bayesian", "--l2", "1"], "--l2 does not go with --bayesian; give --prior-scale"),
         (["--bayesian", "--plot", "c.png"], "--plot does not go with --bayesian"),
-        (["--bayesian", "--negatives", "3"], "--negatives belongs to --method augment-reduce"),
+        (["--bayesian", "--epochs", "3"], "belongs to --method independent-binary or"),
         (["--bayesian", "--method", "nce"], "--method nce is not known with --bayesian"),
         (["--method", "laplace"], "--method laplace is not known without --bayesian"),
         (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
@@ -127,9 +127,8 @@ def test_options_reach_the_method():
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],
             "--prior-scale belongs to --prior gaussian",
         ),
-        (["--link", "probit"], "--link needs --bayesian; add it or leave this out"),
+        (["--covariance", "full"], "--covariance needs --bayesian; add it or leave this out"),
         (["--draws", "9"], "--draws needs --bayesian"),
-        (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
     ],
 )
 def test_bad_options(files, capsys, tmp_path, options, message):  # noqa: F811

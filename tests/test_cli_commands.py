@@ -232,7 +232,6 @@ def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys
     train, _test, model = files("npz", "npz")
     plot = tmp_path / "curve.png"
     words = ["fit", train, "--model", model, "--method", "nce", "--plot", str(plot), *FIT]
-    words += ["--solver", "lbfgs"]  # which needs no kernel that other tests have not
     report = run_json(capsys, words)
     assert report["bound"] is None  # there is none
     assert report["objective"] < report["log_likelihood"] < 0.0
@@ -355,9 +354,8 @@ BAD_TRAIN = {
             ["--noise", "gaussian", "--method", "implicit"],
             "solver='implicit' supports noise='gumbel'",
         ),
-        (["--batch-size", "0"], "--batch-size: '0' is no whole number of at least 1"),
         (["--epochs", "many"], "--epochs: 'many' is no whole number of at least 1"),
-        (["--learning-rate", "fast"], "'fast' is no number above 0, nor auto"),
+        (["--l2", "much"], "'much' is no number of at least 0, nor auto"),
         (["--ngrams", "0-2"], "'0-2' does not rise within 1 to 20"),
         (["--form", "xml"], "invalid choice: 'xml'"),
         (["--label-column", "kind"], "is an option of csv"),

@@ -10,7 +10,8 @@ import scipy.sparse
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import METHODS as POSTERIORS
-from bigcat.bayes import AugmentReducePosterior, Laplace, independent_binary, laplace
+from bigcat.bayes import AugmentReducePosterior, Laplace
+from bigcat.bayes.laplace import method as laplace
 from bigcat.estimators import inputs
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import AdaGrad, DivergedError
@@ -289,15 +290,12 @@ def test_an_interrupted_partial_fit_leaves_the_weights_as_they_were(monkeypatch,
     assert cut.n_iter_ == never.n_iter_ == 2
 
 
-@pytest.mark.parametrize(
-    ("method", "module"), [("laplace", laplace), ("independent-binary", independent_binary)]
-)
-def test_an_interrupted_partial_fit_leaves_the_posterior_as_it_was(monkeypatch, method, module):
+def test_an_interrupted_partial_fit_leaves_the_posterior_as_it_was(monkeypatch):
     """In the last moment, when all is computed."""
     X, y = problem()
 
     def model():
-        known = BayesianClassifier(method, random_state=0)
+        known = BayesianClassifier(random_state=0)
         return known.partial_fit(X[:200], y[:200], classes=np.arange(5))
 
     def interrupted(*args, **options):
@@ -306,7 +304,7 @@ def test_an_interrupted_partial_fit_leaves_the_posterior_as_it_was(monkeypatch, 
     never, cut = model(), model()
     mean, scale = cut.posterior_.mean.copy(), cut.posterior_.scale.copy()
     with monkeypatch.context() as patched:
-        patched.setattr(module, "FittedPosterior", interrupted)
+        patched.setattr(laplace, "FittedPosterior", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cut.partial_fit(X[200:], y[200:])
     np.testing.assert_array_equal(cut.posterior_.mean, mean)
@@ -317,7 +315,7 @@ def test_an_interrupted_partial_fit_leaves_the_posterior_as_it_was(monkeypatch, 
 
 
 def test_posteriors_by_passes_stop_too(monkeypatch):
-    from bigcat.bayes import weight_posterior
+    from bigcat.bayes.augment_reduce import passes as weight_posterior
 
     X, y = problem()
     train = weight_posterior.PosteriorPasses.train

@@ -122,7 +122,7 @@ def test_confusions_count_pairs_and_show_the_surest_mistakes():
 
 def test_models_remember_how_many_rows_a_class_had():
     model, X, y = exact_model()
-    assert inspection.training_counts(model).tolist() == np.bincount(y).tolist()
+    assert model.class_count_.tolist() == np.bincount(y).tolist()
     model = LinearClassifier("gumbel", "exact", solver=SGD(learning_rate=0.1))
     model.partial_fit(X[:50], y[:50], classes=np.arange(4))
     model.partial_fit(X[50:], y[50:])

@@ -1,6 +1,5 @@
 """Model files of low rank, in fewer bytes, and mapped to memory."""
 
-import json
 import os
 import tracemalloc
 
@@ -11,9 +10,9 @@ import scipy.sparse
 from model_files import rewrite
 from test_store import make_model
 
-from bigcat import compressed, load_model, save_model, storage_loss
+from bigcat import load_model, save_model
 from bigcat.cli import main
-from bigcat.files import ModelFileError, read_header
+from bigcat.files import ModelFileError
 
 K, D, RANK = 6, 4, 3
 X = np.random.default_rng(2).normal(size=(50, D)).astype(np.float32)
@@ -94,47 +93,27 @@ def test_what_cannot_be_stored_is_refused(tmp_path):
         save_model(model, tmp_path / "m", dtype="int8")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_a_copy_is_what_a_file_would_give(tmp_path, model, dtype):
+@pytest.mark.parametrize(("dtype", "n_bytes"), [("float32", 4), ("float16", 2), ("int8", 1)])
+def test_fewer_bytes_are_rounded_weights(tmp_path, model, dtype, n_bytes):
     before = {name: array.copy() for name, array in weights(model).items()}
-    rounded = compressed(model, dtype)
     loaded = load_model(save_model(model, tmp_path / "m", dtype=dtype))
-    for name, array in weights(rounded).items():
-        np.testing.assert_array_equal(array, getattr(loaded, name))
-        assert not np.shares_memory(array, getattr(model, name))
-        np.testing.assert_array_equal(getattr(model, name), before[name])
-    y = loaded.predict(X)
-    report = storage_loss(model, X, y, dtype)
-    assert report["log_likelihood"] == model.log_proba_of(X, y).mean()
-    assert report["stored_log_likelihood"] == loaded.log_proba_of(X, y).mean()
-    assert report["loss"] == pytest.approx(
-        report["log_likelihood"] - report["stored_log_likelihood"]
-    )
-    assert (report["loss"] == 0.0) == (dtype == "float32")
-    arrays = safetensors.numpy.load_file(tmp_path / "m")
-    names = [name for name in arrays if name.split(".")[0] not in ("classes", "exact_classes")]
-    assert report["stored_bytes"] == sum(arrays[name].nbytes for name in names)
+    stored = safetensors.numpy.load_file(tmp_path / "m")
+    for name, array in weights(model).items():
+        np.testing.assert_array_equal(array, before[name])
+        largest = np.abs(array).max(axis=1, keepdims=True)
+        step = {"float32": 0.0, "float16": 2.0**-11, "int8": 0.5 / 127}[dtype]
+        assert (np.abs(getattr(loaded, name) - array) <= 1.001 * step * largest).all()
+        assert stored[name.removesuffix("_")].itemsize == n_bytes
 
 
 def test_the_command(tmp_path, capsys):
     y = np.arange(50) % K
-    data, path, small = tmp_path / "rows.npz", tmp_path / "m", tmp_path / "small"
+    data, path = tmp_path / "rows.npz", tmp_path / "m"
     np.savez(data, X=X, y=y)
     options = ["--method", "exact", "--epochs", "2", "--json"]
     assert main(["fit", str(data), "--model", str(path), "--rank", "2", *options]) == 0
     model = load_model(path)
     assert model.class_embedding_.shape == (K, 2)
-    capsys.readouterr()
-    command = ["compress", str(path), str(small), "--dtype", "float16"]
-    assert main([*command, "--data", str(data), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["stored_bytes"] == small.stat().st_size < report["bytes"] == path.stat().st_size
-    assert report["log_likelihood"] == pytest.approx(model.log_proba_of(X, y).mean())
-    assert read_header(small)["extra"] == read_header(path)["extra"]
-    assert main(command) == 0
-    assert "small, was" in capsys.readouterr().out
-    assert main(["predict", str(small), str(data)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 50
     assert main(["fit", str(data), "--model", str(path), "--rank", "none", *options]) == 0
     assert load_model(path).rank is None
     assert main(["fit", str(data), "--model", str(path), "--rank", "low"]) == 2

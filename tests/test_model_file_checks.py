@@ -100,7 +100,7 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
     "no noise": ({}, {"noise": {"name": "gumbel"}}, "noise has missing or unknown keys: custom"),
     "noise that is unknown": (
         {},
-        {"noise": {"name": "x", "custom": False, "probabilities": "quadrature"}},
+        {"noise": {"name": "x", "custom": False}},
         "noise='x' is not known",
     ),
     "rank 0": (

@@ -172,8 +172,6 @@ def test_all_ways_to_scores_agree(sparse):
     classes, values = model.top_k(rows, 4)
     np.testing.assert_array_equal(classes, np.argsort(-expected, axis=1)[:, :4])
     np.testing.assert_allclose(values, np.take_along_axis(log_p, classes, axis=1), atol=1e-5)
-    found, std = model.sampled_log_proba_of(rows, classes, 2_000, np.random.RandomState(0))
-    assert (np.abs(found - values) < 6.0 * std[:, None] + 1e-6).all()
 
 
 def test_other_orders_and_units():
@@ -229,11 +227,9 @@ def test_files_and_fewer_bytes(fitted, dtype, tmp_path):
     X, y = words(8_000, seed=1)
     bigcat.save_model(fitted, tmp_path / "model", dtype=dtype)
     again = bigcat.load_model(tmp_path / "model")
-    expected = bigcat.compressed(fitted, dtype).predict_log_proba(X[:50])
-    np.testing.assert_allclose(again.predict_log_proba(X[:50]), expected, atol=1e-5)
     assert (again.pair_class_ == fitted.pair_class_).all()
-    cost = bigcat.storage_loss(fitted, X, y, dtype)
-    assert abs(cost["loss"]) < 0.02
+    loss = fitted.log_proba_of(X, y) - again.log_proba_of(X, y)
+    assert abs(loss.mean()) < 0.02
 
 
 def test_an_index_finds_classes_by_vectors_and_by_pairs(fitted):

@@ -75,7 +75,7 @@ def test_figures_agree_with_scikit_learn(fitted, tmp_path):
     P = model.predict_proba(X)
     assert f"{-log_loss(y, P, labels=model.classes_):.4f}" in page.text
     assert f"{accuracy_score(y, model.predict(X)):.4f}" in page.text
-    found = content.collect(content.Source(model, X, y, None, None, {}, 1000, 0))
+    found = content.collect(content.Source(model, X, y, None, {}, 1000, 0))
     for point in found["quality"]["hits"][:3]:
         expected = top_k_accuracy_score(y, P, k=point["k"], labels=model.classes_)
         np.testing.assert_allclose(point["hit"], expected)
@@ -107,28 +107,13 @@ def test_names_with_markup_are_shown_not_run(fitted, tmp_path):
     assert HOSTILE in page.data["classes"]["names"]
 
 
-def test_a_section_without_data_says_so(fitted, tmp_path):
-    model, X, y = fitted
-    counts = model.__dict__.pop("class_count_")
-    try:
-        page = page_of(model, X, y, tmp_path)
-        assert "How many training rows each class had is not known" in page.text
-        assert "train" not in page.data["classes"]
-        again = page_of(model, X, y, tmp_path, class_counts=counts)
-        assert again.data["classes"]["train"] == counts.tolist()
-    finally:
-        model.class_count_ = counts
-    with pytest.raises(ValueError, match=r"class_counts has shape \(2,\)"):
-        bigcat.report(model, X, y, tmp_path / "r.html", class_counts=[1, 2])
-
-
 def test_of_many_rows_some_are_drawn_and_rows_keep_their_numbers(fitted, tmp_path):
     model, X, y = fitted
     X = sp.csr_matrix(X)
     page = page_of(model, X, y, tmp_path, max_rows=40)
     assert "drawn at random from 100" in page.text
     assert sum(page.data["classes"]["test"]) == 40
-    source = content.Source(model, X, y, None, None, {}, 40, 0)
+    source = content.Source(model, X, y, None, {}, 40, 0)
     pairs = content.collect(source)["confusions"]["pairs"]
     for pair in pairs:
         for example in pair["examples"]:

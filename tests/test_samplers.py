@@ -30,7 +30,7 @@ from bigcat.samplers import (
     Stratified,
     Uniform,
 )
-from bigcat.samplers import _checks as _draws
+from bigcat.samplers import checks as _draws
 from bigcat.verbs import draw, step
 
 FALSE_ALARM = 1e-6

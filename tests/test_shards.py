@@ -563,7 +563,7 @@ def test_the_command_line(rows, tmp_path, capsys):
     assert main(["convert", str(files["rows.tsv"]), "--out", test, "--like", train]) == 0
     assert "in random order" in capsys.readouterr().out
     model = str(tmp_path / "model.safetensors")
-    how = ["--solver", "adagrad", "--method", "augment-reduce", "--epochs", "3", "--json"]
+    how = ["--method", "augment-reduce", "--epochs", "3", "--json"]
     window = ["--window-bytes", "12000"]
     assert main(["fit", train, "--model", model, "--test", test, *how, *window]) == 0
     fitted = json.loads(capsys.readouterr().out)

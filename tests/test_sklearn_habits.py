@@ -77,14 +77,14 @@ def test_scorers_take_folds_without_some_classes():
     y[0] = "rare"
     folds = [(np.arange(40, 120), np.arange(40)), (np.arange(80), np.arange(80, 120))]
     model = make_pipeline(StandardScaler(), LinearClassifier(**EXACT))
-    for scorer in (metrics.log_likelihood_scorer, partial(metrics.hit_at_k_scorer, k=2)):
+    for scorer in (metrics.log_likelihood, partial(metrics.hit_at_k, k=2)):
         assert np.isfinite(cross_val_score(model, X, y, cv=folds, scoring=scorer)).all()
     fitted = model.fit(X[folds[0][0]], y[folds[0][0]])
     test = folds[0][1][1:]  # without the rare one
     expected = fitted.predict_log_proba(X[test])[
         np.arange(39), np.searchsorted(["ant", "bee", "cow"], y[test])
     ]
-    found = metrics.log_likelihood_scorer(fitted, X[folds[0][1]], y[folds[0][1]])
+    found = metrics.log_likelihood(fitted, X[folds[0][1]], y[folds[0][1]])
     assert found == pytest.approx(expected.mean())
 
 
@@ -268,3 +268,29 @@ def test_an_index_for_a_recall(monkeypatch):
         ValueError, match=r"with all 400 candidates the search finds 10\.0% of the 5"
     ):
         TopKIndex.for_recall(model, X)
+
+
+@pytest.mark.parametrize("X", [[[1, "2"], [3, "dole"]], np.array([["1", "2"], ["3", "dole"]])])
+def test_words_in_arrays_are_named_by_row_and_column(X):
+    rows = [*X, *X]
+    rows = np.array(rows) if isinstance(X, np.ndarray) else rows
+    with pytest.raises(ValueError, match=r"'dole' in row 1, column 1, and.*OneHotEncoder"):
+        LinearClassifier().fit(rows, ["a", "b", "a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "advice"),
+    [
+        (LinearClassifier, "C", "l2, which is 1/C"),
+        (LinearClassifier, "max_iter", "set max_epochs"),
+        (BayesianClassifier, "C", r"set prior=GaussianPrior\(scale=sqrt\(C\)\)"),
+        (BayesianClassifier, "max_iter", r"set it in the method: method=IndependentBinary"),
+        (BayesianClassifier, "n_jobs", "set n_threads"),
+        (BayesianClassifier, "verbose", "set progress"),
+    ],
+)
+def test_names_of_scikit_learn_lead_to_ours(model, name, advice):
+    with pytest.raises(TypeError, match=f"has no parameter '{name}'.*{advice}"):
+        model(**{name: 1})
+    with pytest.raises(TypeError, match=advice):
+        model().set_params(**{name: 1})

@@ -145,17 +145,6 @@ def test_defaults(rows, sparse):
         assert np.isfinite(model.fit(X_of_kind, y).score(X_of_kind, y))
 
 
-@pytest.mark.parametrize("rank", [None, 2])
-def test_normalisers_from_some_classes(rows, rank):
-    X, y = rows
-    for X_of_kind in (X, sp.csr_array(X)):
-        model = fitted(X_of_kind, y, rank=rank, n_threads=1)
-        options: dict[str, Any] = {"normaliser": "sampled", "n_samples": 8, "return_std": True}
-        found, std = model.log_proba_of(X_of_kind, y, random_state=0, **options)
-        assert np.isfinite(found).all()
-        assert (std >= 0.0).all()
-
-
 @pytest.mark.parametrize("method", ["laplace", "independent-binary", "augment-reduce"])
 def test_posteriors(rows, method):
     X, y = rows

@@ -16,8 +16,9 @@ from sklearn.model_selection import cross_val_score
 
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.bayes import IndependentBinary, Laplace, _mixing
+from bigcat.bayes import IndependentBinary, Laplace
 from bigcat.estimators import checkpoint_folder as checkpoint
+from bigcat.inference import mixing as _mixing
 from bigcat.solvers import LBFGS, SGD, AdaGrad
 
 PACKAGE = Path(bigcat.__file__).parent
@@ -93,7 +94,7 @@ def test_fits(match):
 
 def test_posteriors(monkeypatch):
     X, y = rows()
-    monkeypatch.setattr("bigcat.bayes.laplace.LONG_PRODUCTS", 0.0)
+    monkeypatch.setattr("bigcat.bayes.laplace.method.LONG_PRODUCTS", 0.0)
     monkeypatch.setattr(_mixing, "TOO_FEW", 1e6)
     model = BayesianClassifier(Laplace(n_draws=64), random_state=0)
     check_line(lambda: model.fit(X, y), "have not mixed")

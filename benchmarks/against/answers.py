@@ -11,8 +11,8 @@ import scipy.sparse
 
 #: Rows that are predicted: of few classes and of many.
 N_ROWS, N_ROWS_OF_MANY, MANY = 60, 25, 2_000
-#: Columns of a history that hold seconds, or only count.
-NOT_COMPARED = ("epoch", "iteration", "seconds", "compile_seconds")
+#: Columns of a history that hold names or seconds, or only count.
+NOT_COMPARED = ("stage", "candidate", "epoch", "iteration", "seconds", "compile_seconds")
 #: Selections of "auto", without seconds and reasons.
 CHOICE = (
     *("bound", "sampler", "solver", "rank", "batch_size", "max_epochs", "l2"),
@@ -39,12 +39,6 @@ def of_linear(model: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
     found |= _predictions(model, X, y)
     found["predict_proba, other form"] = model.predict_proba(_other_form(X))
     found["decision_function"] = model.decision_function(X)
-    try:
-        found["log_proba_of, sampled"] = model.log_proba_of(
-            X, y, normaliser="sampled", random_state=0, return_std=True
-        )
-    except ValueError:  # not for this noise
-        found["log_proba_of, sampled"] = "refused"
     found["lower_bound"] = bound_or_none(model, X, y)
     choice = getattr(model.history_, "choice", None)
     if choice is not None:

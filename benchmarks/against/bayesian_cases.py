@@ -17,7 +17,6 @@ AUGMENT_REDUCE: dict[str, Any] = {
     "max_epochs": 4,
     "tol": 0.0,
 }
-MATRIX = np.diag(np.linspace(0.5, 2.0, 11)) + 0.05
 MEANS = np.linspace(-0.2, 0.2, 10)
 
 
@@ -46,7 +45,6 @@ for _link in ("probit", "logit"):
         posterior(f"{_link}, {_covariance}", "few64", **_both)
         posterior(f"{_link}, {_covariance}, csr", "few", **_both)
     posterior(f"{_link}, cavi", "few64", link=_link, solver="cavi", max_iter=15)
-posterior("logit, diagonal, cavi", "few", link="logit", covariance="diagonal", solver="cavi")
 posterior("conditioned", "few32", likelihood="conditioned")
 posterior("marginalised", "few32", link="logit", likelihood="marginalised")
 posterior("no intercept", "few64", fit_intercept=False)
@@ -57,39 +55,13 @@ posterior("classes without rows", "few32", absent=True, n_draws=20)
 
 _PRIORS: dict[str, dict[str, Any]] = {
     "GaussianPrior": {"mean": MEANS, "scale": 0.7, "intercept_scale": 3.0},
-    "HierarchicalPrior": {"shape": 0.7},
-    "HorseshoePrior": {"global_scale": 0.5},
+    "LearnedScale": {"per": "feature"},
 }
 for _prior, _fields in _PRIORS.items():
     for _link in ("probit", "logit"):
         _made = part("bayes", _prior, **_fields)
         posterior(f"{_prior}, {_link}", "few64", prior=_made, link=_link)
     posterior(f"{_prior}, diagonal", "few32", prior=_made, covariance="diagonal")
-posterior("GaussianPrior, matrix", "few64", prior=part("bayes", "GaussianPrior", precision=MATRIX))
-_a_class = part("bayes", "HierarchicalPrior", per="class")
-posterior("HierarchicalPrior, scale a class", "few64", prior=_a_class)
-posterior("HierarchicalPrior, scale a class, csr", "few", prior=_a_class, link="logit")
-posterior("prior by its name", "few", prior="horseshoe", covariance="diagonal")
-
-
-def _in_batches(name: str, data: str, after_fit: bool = False, **options: Any) -> None:
-    @case(f"bayesian in batches, {name}")
-    def run() -> Answer:
-        X, y = problem(data)
-        model = spell.bayesian(**options)
-        if after_fit:
-            model.fit(X, y)
-        classes = None if after_fit else np.unique(y)
-        for batch in np.array_split(np.arange(len(y)), 4):
-            model.partial_fit(X[batch], y[batch], classes=classes)
-        return of_bayesian(model, X, y)
-
-
-_in_batches("probit", "few64")
-_in_batches("logit", "few", link="logit", step_power=0.9)
-_in_batches("diagonal", "few", link="logit", covariance="diagonal", total_rows=2_000)
-_in_batches("after a fit", "few32", after_fit=True)
-
 # Augment and reduce
 
 posterior("augment-reduce", "few", **AUGMENT_REDUCE)

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.against import spell
 from benchmarks.against.answers import N_ROWS_OF_MANY, bound_or_none, digest
-from benchmarks.against.bayesian_cases import AUGMENT_REDUCE, MATRIX, MEANS
+from benchmarks.against.bayesian_cases import AUGMENT_REDUCE, MEANS
 from benchmarks.against.cases import FEW_PASSES, SAMPLED, Answer, made, part
 from benchmarks.against.linear_cases import own_method
 from benchmarks.against.problems import custom_noise, problem
@@ -35,11 +35,6 @@ LINEAR: dict[str, tuple[str, dict[str, Any], str]] = {
     "logistic, nodes and q": (
         "few32",
         SAMPLED | {"noise": "logistic", "n_nodes": 5, "variational": "gumbel"},
-        "float32",
-    ),
-    "probit by importance": (
-        "few32",
-        SAMPLED | {"noise": "gaussian", "probabilities": "importance"},
         "float32",
     ),
     "custom noise": ("few", SAMPLED | {"noise": custom_noise}, "float32"),
@@ -79,19 +74,10 @@ _POSTERIORS: dict[str, tuple[str, dict[str, Any]]] = {
     "probit": ("few64", {}),
     "probit, diagonal": ("few", {"covariance": "diagonal"}),
     "logit": ("few64", {"link": "logit", "likelihood": "marginalised"}),
-    "logit, diagonal": (
-        "few",
-        {"link": "logit", "covariance": "diagonal", "solver": "cavi"},
-    ),
+    "logit, diagonal": ("few", {"link": "logit", "covariance": "diagonal"}),
     "no intercept": ("few32", {"fit_intercept": False, "likelihood": "conditioned"}),
-    "matrix": ("few64", {"prior": part("bayes", "GaussianPrior", precision=MATRIX)}),
     "means": ("few64", {"prior": part("bayes", "GaussianPrior", mean=MEANS, scale=0.7)}),
-    "hierarchical": ("few64", {"prior": "hierarchical", "tol": 1e-6}),
-    "scale a class": (
-        "few64",
-        {"prior": part("bayes", "HierarchicalPrior", per="class")},
-    ),
-    "horseshoe": ("few32", {"prior": part("bayes", "HorseshoePrior", global_scale=0.5)}),
+    "learned": ("few64", {"prior": "learned", "tol": 1e-6}),
     "augment-reduce": ("few", AUGMENT_REDUCE),
     "augment-reduce, probit": (
         "few64",

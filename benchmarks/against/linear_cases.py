@@ -111,8 +111,6 @@ plain("noise gaussian, 5 nodes", "few32", noise="gaussian", n_nodes=5, **SAMPLED
 plain("noise gaussian, sampled", "few", noise="gaussian", expectation="sample", **SAMPLED)
 plain("noise logistic, gumbel q", "few", noise="logistic", variational="gumbel", **SAMPLED)
 plain("noise custom, logistic q", "few32", noise=custom_noise, variational="logistic", **SAMPLED)
-for _noise in ("gaussian", "logistic"):
-    plain(f"{_noise} by importance", "few32", noise=_noise, probabilities="importance", **SAMPLED)
 
 # Ranks
 

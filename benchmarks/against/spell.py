@@ -44,8 +44,6 @@ def linear(**options: Any) -> Any:
         options["method"] = _bound(options["method"], bound)
     if "exact_classes" in options and "exact_classes" not in known:
         options["sampler"] = _sampler(options)
-    if "probabilities" in options and "probabilities" not in known:
-        options["noise"] = _noise(options["noise"], options.pop("probabilities"))
     if "learning_rate" not in known:
         options = _in_parts(options)
     return LinearClassifier(**options)
@@ -110,7 +108,7 @@ def bayesian(**options: Any) -> Any:
 
 def categorical(**options: Any) -> Any:
     """A `CategoricalDistribution` that gives the same bits each time."""
-    from bigcat import CategoricalDistribution
+    from benchmarks.categorical_distribution import CategoricalDistribution
 
     if "learning_rate" not in inspect.signature(CategoricalDistribution).parameters:
         options = _in_parts({"method": "augment-reduce"} | options)
@@ -152,9 +150,3 @@ def _sampler(options: dict[str, Any]) -> Any:
         return samplers.Everything(exact_classes=chosen)
     kind: Any = samplers.REGISTRY[sampler]
     return kind(n_negatives=n_negatives, exact_classes=chosen)
-
-
-def _noise(noise: str, probabilities: str) -> Any:
-    from bigcat.noise import resolve
-
-    return type(resolve(noise))(probabilities=probabilities)

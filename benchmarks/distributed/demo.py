@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.distributed.folders import written
+from benchmarks.distributed.local import local_cluster
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
-from bigcat.dask.cluster import connected
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"{folder!r}: {len(names):,} identifiers of Python's standard library")
         started = time.perf_counter()
         report("one process", LinearClassifier(**settings).fit(folder), started)
-        with connected(f"local:{arguments.workers}") as client:
+        with local_cluster(arguments.workers) as client:
             started = time.perf_counter()
             model = dask.LinearClassifier(client=client, **settings).fit(folder)
             report(f"{arguments.workers} workers", model.to_local(), started)

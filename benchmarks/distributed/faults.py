@@ -23,9 +23,9 @@ import numpy as np
 from distributed import Client
 
 from benchmarks.distributed.folders import made_up
+from benchmarks.distributed.local import local_cluster
 from bigcat import Checkpoint
 from bigcat.dask import LinearClassifier
-from bigcat.dask.cluster import connected
 from bigcat.data import Shards, open_shards
 
 SETTINGS: dict[str, Any] = {
@@ -66,7 +66,7 @@ def kill_workers(folder: Shards, kills: int, reference: Any) -> None:
     dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     done, same, seconds = 0, 0, 0.0
     while done < kills:
-        with connected("local:2") as client:
+        with local_cluster(2) as client:
             for _ in range(2):  # the first loads what is compiled
                 started = time.perf_counter()
                 LinearClassifier(client=client, **SETTINGS).fit(folder)

@@ -13,10 +13,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from benchmarks.distributed.local import local_cluster
 from benchmarks.distributed.speed import cpu_seconds
 from bigcat import LinearClassifier
 from bigcat import dask as on_dask
-from bigcat.dask.cluster import connected
 from bigcat.solvers import LBFGS
 
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     local_exact = timed(
         "exact fit, one process", lambda: LinearClassifier(n_threads=1, **exact).fit(X, y)
     )
-    with connected(f"local:{arguments.workers}") as client:
+    with local_cluster(arguments.workers) as client:
         workers = f"{arguments.workers} workers"
         exact_on_workers = timed(
             f"exact fit, {workers}",

@@ -20,9 +20,9 @@ import numpy as np
 import psutil
 
 from benchmarks.distributed.folders import made_up, written
+from benchmarks.distributed.local import local_cluster
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
-from bigcat.dask.cluster import connected
 from bigcat.data import Shards
 from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
                 report(what, local.fit)
         if "two workers" not in arguments.ways:
             return
-        with connected("local:2") as client:
+        with local_cluster(2) as client:
             model = dask.LinearClassifier(
                 client=client,
                 rows_per_round=per_round,

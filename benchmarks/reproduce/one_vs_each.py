@@ -10,10 +10,11 @@ import numpy as np
 from benchmarks import one_vs_each as ove
 from benchmarks._models import linear
 from benchmarks._report import clock, figure_file
+from benchmarks.categorical_distribution import CategoricalDistribution
 from benchmarks.datasets import load, synthetic
 from benchmarks.reproduce.by_data import by_data, draw_curves
 from benchmarks.reproduce.experiment import Claim, Experiment, Pieces, Row
-from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS, SGD
 

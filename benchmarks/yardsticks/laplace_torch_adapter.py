@@ -64,7 +64,15 @@ def main(folder):
     options = json.loads((folder / "options.json").read_text())
     X, y = arrays["X_train"][0], arrays["y_train"][0]
     samples, seconds = approximate(X, y, arrays["init_mean"], options)
-    np.savez(folder / "output.npz", samples=samples[None], seconds=seconds[None])
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else ["VmHWM: nan kB"]
+    peak = next(float(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
+    np.savez(
+        folder / "output.npz",
+        samples=samples[None],
+        seconds=seconds[None],
+        peak_mb=np.array([peak]),
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The pictures of `docs/ideas.md` and of the README: `python docs/figures/ideas.py`.
+"""The pictures of `docs/ideas.md` and `docs/index.md`: `python docs/figures/ideas.py`.
 
-All curves are computed here from the formulas of the papers, but for the seconds of the README's
-picture, which are those of a table in `docs/results/speed.md`.
+Curves are computed here from the formulas of the papers. The seconds of the overview are those of
+a table in `docs/results/speed.md`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ def save(figure: plt.Figure, name: str) -> None:
 
 
 def measured_cost() -> dict[str, list[tuple[int, float]]]:
-    """Microseconds per row against classes, from the table that `cost-against-classes` filled."""
+    """Return classes and microseconds per row, from the table of `benchmarks step-cost`."""
     text = (FOLDER.parent / "results" / "speed.md").read_text()
-    section = text.partition("to a fixed quality")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split("|") for line in re.findall(r"^\| [\d,]+ \|.*$", section, re.M)]
-    found: dict[str, list[tuple[int, float]]] = {"sampled classes": [], "all classes": []}
-    for classes, _, _, sampled, _, every in (
-        [cell.strip() for cell in row] + [""] * (6 - len(row)) for row in rows
-    ):
-        for name, value in (("sampled classes", sampled), ("all classes", every)):
-            if value:
-                found[name].append((int(classes.replace(",", "")), float(value)))
-    return found
+    section = text.partition("## A sampled step")[2].partition("\n## ")[0]
+    lines = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)
+    header, *rows = ([cell.strip() for cell in line.split("|")] for line in lines)
+    names = {
+        "augment-reduce, microseconds per row": "sampled classes",
+        "all classes": "all classes",
+    }
+    return {
+        names[title]: [(int(r[0].replace(",", "")), float(r[j])) for r in rows if r[j]]
+        for j, title in enumerate(header)
+        if title in names
+    }
 
 
 def overview() -> None:
-    """A row is of the class whose score plus noise is largest; a step looks at a few classes."""
+    """The observed class has the highest score plus noise; a step samples a few classes."""
     rng = np.random.default_rng(3)
     scores = np.sort(rng.normal(0, 1.4, 14))[::-1]
     noise = rng.gumbel(size=14)
@@ -76,7 +78,8 @@ def overview() -> None:
             color=colour,
             textcoords="offset points",
         )
-    right.set(xscale="log", xlabel="classes", ylabel="microseconds per row", ylim=(0, 18))
+    right.set(xscale="log", xlabel="classes", ylabel="microseconds per row")
+    right.set_ylim(0, 10)
     right.set_title("cost of a training row")
     save(figure, "overview")
 

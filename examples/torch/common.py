@@ -1,4 +1,4 @@
-"""Shared code of the examples: options, a loop with a progress bar, and a curve."""
+"""Shared code of the examples: options, a plain layer, a loop with a progress bar, a curve."""
 
 import argparse
 import gzip
@@ -8,6 +8,18 @@ from pathlib import Path
 
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class PlainHead(torch.nn.Linear):
+    """The output layer and its loss in plain PyTorch."""
+
+    def forward(self, hidden, target):
+        return -self.log_prob(hidden, target).mean()
+
+    def log_prob(self, hidden, target):
+        scores = super().forward(hidden).flatten(0, -2)
+        loss = torch.nn.functional.cross_entropy(scores, target.flatten(), reduction="none")
+        return -loss.reshape(target.shape)
 
 
 def options(text: str, data: str | None = None) -> argparse.Namespace:
@@ -29,7 +41,7 @@ def read_lines(folder: Path, file: str) -> list[str]:
         return text.read().splitlines()
 
 
-def train(network, optimizer, batches, evaluate, n_steps, name):
+def train(network, optimizers, batches, evaluate, n_steps, name):
     """Train, and return seconds of training and held-out log-likelihoods."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     seconds, found = 0.0, []
@@ -38,9 +50,11 @@ def train(network, optimizer, batches, evaluate, n_steps, name):
         for step in range(1, n_steps + 1):
             rows, target = next(batches)
             start = time.perf_counter()
-            optimizer.zero_grad()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
             network.head(network(rows), target).backward()
-            optimizer.step()
+            for optimizer in optimizers:
+                optimizer.step()
             seconds += time.perf_counter() - start
             if step == n_steps or step % max(1, n_steps // 10) == 0:
                 network.eval()

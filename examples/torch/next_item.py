@@ -1,10 +1,10 @@
-"""Next item of a shop (Beauty) with a small transformer: every item, or a few per step.
+"""Next item of a shop (Beauty) with a small transformer: plain PyTorch, and a head that samples.
 
 python examples/torch/next_item.py $BIGCAT_DATA/beauty --steps 2000
 """
 
 import torch
-from common import curve, options, read_lines, train
+from common import PlainHead, curve, options, read_lines, train
 
 from bigcat.torch import CategoricalHead, RowSparseAdam
 
@@ -12,17 +12,16 @@ BATCH, LENGTH, WIDTH = 128, 20, 64
 
 
 class Network(torch.nn.Module):
-    """Items before as a set: the file does not keep their order.  Output weights are tied."""
+    """Transformer over the items before, as a set: the file does not keep their order."""
 
-    def __init__(self, n_items: int, method: str, counts: torch.Tensor) -> None:
+    def __init__(self, n_items: int, head: torch.nn.Module, sparse: bool) -> None:
         super().__init__()
-        self.embedding = torch.nn.Embedding(n_items + 1, WIDTH, padding_idx=n_items)
+        self.embedding = torch.nn.Embedding(n_items + 1, WIDTH, padding_idx=n_items, sparse=sparse)
         torch.nn.init.normal_(self.embedding.weight, std=0.1)
+        self.head = head
+        self.head.weight = self.embedding.weight  # tied
         layer = torch.nn.TransformerEncoderLayer(WIDTH, 2, 2 * WIDTH, dropout=0.2, batch_first=True)
         self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = CategoricalHead(
-            WIDTH, n_items + 1, weight=self.embedding.weight, method=method, class_counts=counts
-        )
 
     def forward(self, items):
         padding = items == self.embedding.padding_idx
@@ -56,12 +55,19 @@ def main() -> None:
     def evaluate(network):
         return network.head.log_prob(network(test_before[:2000]), test_after[:2000]).mean()
 
+    heads = {
+        "plain PyTorch": (PlainHead(WIDTH, n_items + 1), torch.optim.Adam),
+        "CategoricalHead": (
+            CategoricalHead(WIDTH, n_items + 1, class_counts=counts),
+            RowSparseAdam,
+        ),
+    }
     curves = {}
-    for method, optimizer in (("exact", torch.optim.Adam), ("complementary", RowSparseAdam)):
+    for name, (head, optimizer) in heads.items():
         torch.manual_seed(0)
-        network = Network(n_items, method, counts)
-        update = optimizer(network.parameters(), lr=1e-3)
-        curves[method] = train(network, update, batches(), evaluate, args.steps, method)
+        network = Network(n_items, head, sparse=optimizer is RowSparseAdam)
+        optimizers = [optimizer(network.parameters(), lr=1e-3)]
+        curves[name] = train(network, optimizers, batches(), evaluate, args.steps, name)
     curve(curves, args.figure)
 
 

@@ -4,7 +4,7 @@ python examples/torch/probit.py --steps 1000
 """
 
 import torch
-from common import curve, options, train
+from common import PlainHead, curve, options, train
 
 from bigcat.torch import CategoricalHead, RowSparseAdam
 
@@ -14,7 +14,7 @@ N_CLASSES, WIDTH, BATCH = 1_000, 8, 200
 class Network(torch.nn.Module):
     """Features as they are, and the output layer."""
 
-    def __init__(self, head: CategoricalHead) -> None:
+    def __init__(self, head: torch.nn.Module) -> None:
         super().__init__()
         self.head = head
 
@@ -38,7 +38,7 @@ def main() -> None:
         return network.head.log_prob(*held_out).mean()
 
     heads = {
-        "exact softmax": CategoricalHead(WIDTH, N_CLASSES, method="exact"),
+        "plain softmax": PlainHead(WIDTH, N_CLASSES),
         "softmax": CategoricalHead(WIDTH, N_CLASSES, method="complementary", n_negatives=100),
         "probit": CategoricalHead(
             WIDTH, N_CLASSES, noise="gaussian", method="augment-reduce", n_negatives=100
@@ -47,10 +47,9 @@ def main() -> None:
     curves = {}
     for name, head in heads.items():
         network = Network(head)
-        sparse = head.method != "exact"
-        optimizer = RowSparseAdam if sparse else torch.optim.Adam
-        update = optimizer(network.parameters(), lr=0.03)
-        curves[name] = train(network, update, batches(), evaluate, args.steps, name)
+        optimizer = torch.optim.Adam if name == "plain softmax" else RowSparseAdam
+        optimizers = [optimizer(network.parameters(), lr=0.03)]
+        curves[name] = train(network, optimizers, batches(), evaluate, args.steps, name)
     curve(curves, args.figure)
 
 

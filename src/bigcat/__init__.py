@@ -25,27 +25,24 @@ if TYPE_CHECKING:
     )
     from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
-    from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators import BayesianClassifier, LinearClassifier
     from bigcat.estimators.checkpoint_folder import Checkpoint
     from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
-    from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
+    from bigcat.serving import TopKIndex, save_onnx
     from bigcat.training.stopping import EarlyStopping
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
     "BayesianClassifier": "bigcat.estimators",
-    "CategoricalDistribution": "bigcat.estimators",
     "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
     "Checkpoint": "bigcat.estimators.checkpoint_folder",
     "EarlyStopping": "bigcat.training.stopping",
     "TopKIndex": "bigcat.serving",
-    "compressed": "bigcat.serving",
-    "storage_loss": "bigcat.serving",
     "FormulaClassifier": "bigcat.estimators.formula",
     "from_formula": "bigcat.estimators.formula",
     "load_model": "bigcat.files",
@@ -70,7 +67,6 @@ _SUBMODULES = {
 
 __all__ = [
     "BayesianClassifier",
-    "CategoricalDistribution",
     "Checkpoint",
     "ChoiceModel",
     "EarlyStopping",
@@ -81,7 +77,6 @@ __all__ = [
     "__version__",
     "bayes",
     "bounds",
-    "compressed",
     "dask",
     "data",
     "extending",
@@ -98,7 +93,6 @@ __all__ = [
     "save_model",
     "save_onnx",
     "solvers",
-    "storage_loss",
 ]
 
 

@@ -22,16 +22,13 @@ from bigcat.pipelines import unwrapped
 
 __all__ = [
     "RowMeasures",
-    "accuracy",
     "by_frequency",
     "calibration",
     "class_frequency_baseline",
     "evaluate",
     "frequency_bins",
     "hit_at_k",
-    "hit_at_k_scorer",
     "log_likelihood",
-    "log_likelihood_scorer",
     "measure",
     "reliability",
 ]
@@ -156,7 +153,9 @@ def evaluate(
 def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
     """Return the mean log-probability of the observed classes, in nats per row.
 
-    Larger is better. Compare it with :func:`class_frequency_baseline`.
+    Larger is better. Compare it with :func:`class_frequency_baseline`. It is a scorer for
+    scikit-learn, too: ``scoring=bigcat.metrics.log_likelihood``. Unlike ``neg_log_loss`` it drops
+    rows of classes that are missing in the training rows of a fold, which would make it NaN.
 
     Examples
     --------
@@ -173,21 +172,6 @@ def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
         total += float(np.sum(model.log_proba_of(X_chunk, y_chunk), dtype=np.float64))
         count += len(y_chunk)
     return total / count
-
-
-def accuracy(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Return the share of rows whose most probable class is the observed one.
-
-    Examples
-    --------
-    >>> import numpy as np, bigcat
-    >>> X = np.eye(3).repeat(20, axis=0)
-    >>> y = X.argmax(axis=1)
-    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
-    >>> bigcat.metrics.accuracy(model, X, y)
-    1.0
-    """
-    return hit_at_k(model, X, y, k=1)
 
 
 def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> float:
@@ -210,47 +194,6 @@ def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> fl
         hits += int((top == y_chunk[:, None]).any(axis=1).sum())
         count += len(y_chunk)
     return hits / count
-
-
-def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
-    """Return `log_likelihood`, as a scorer for scikit-learn's cross-validation and searches.
-
-    Rows of classes that are missing in the training rows of a fold are dropped; scikit-learn's
-    ``neg_log_loss`` returns NaN for them.
-
-    Examples
-    --------
-    >>> import numpy as np, bigcat
-    >>> from sklearn.model_selection import cross_val_score
-    >>> X = np.eye(4).repeat([10, 10, 10, 1], axis=0)  # of one class there is one row
-    >>> model = bigcat.LinearClassifier(method="exact", l2=1.0)
-    >>> scores = cross_val_score(
-    ...     model, X, X.argmax(axis=1), cv=[(range(0, 30, 2), range(1, 31, 2))],
-    ...     scoring=bigcat.metrics.log_likelihood_scorer,
-    ... )
-    >>> bool(np.isfinite(scores).all())
-    True
-    """
-    return log_likelihood(estimator, X, y)
-
-
-def hit_at_k_scorer(estimator: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
-    """Return `hit_at_k`, as a scorer for scikit-learn; use ``functools.partial`` to set `k`.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> from bigcat.metrics import hit_at_k_scorer
-    >>> from sklearn.model_selection import cross_val_score
-    >>> import numpy as np, bigcat
-    >>> X = np.eye(3).repeat(20, axis=0)
-    >>> y = X.argmax(axis=1)
-    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
-    >>> scores = cross_val_score(model, X, y, cv=2, scoring=partial(hit_at_k_scorer, k=2))
-    >>> scores.tolist()
-    [1.0, 1.0]
-    """
-    return hit_at_k(estimator, X, y, k)
 
 
 def class_frequency_baseline(y_train: ArrayLike, y_test: ArrayLike) -> float:

@@ -344,53 +344,11 @@ def label_log_probs(noise, scores, labels, rule, out):
         out[i] = min(log_prob, 0.0)  # rounding
 
 
-@kernel
-def importance_log_probs(noise, scores, labels, samples, log_weights, out):
-    """Write the papers' estimate: the mean of phi(e) prod Phi(e + psi_y - psi_k) / q(e)."""
-    n_others = scores.shape[1] - 1
-    others, ones = np.empty(n_others), np.ones(n_others)
-    terms = np.empty(samples.shape[0])
-    for i in range(scores.shape[0]):
-        y = labels[i]
-        for k in range(y):
-            others[k] = scores[i, k]
-        for k in range(y, n_others):
-            others[k] = scores[i, k + 1]
-        for s in range(samples.shape[0]):
-            terms[s] = log_weights[s] + log_joint(
-                noise, samples[s], scores[i, y], others, ones, n_others
-            )
-        high = terms.max()
-        out[i] = high + math.log(np.exp(terms - high).mean())
-
-
-def importance_proposal(n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return samples of the papers' proposal N(5, 5^2), and minus their log-density."""
-    z = np.random.RandomState(seed).standard_normal(n_samples)
-    return 5.0 + 5.0 * z, 0.5 * z * z + math.log(5.0 * math.sqrt(2.0 * math.pi))
-
-
 # Entry points of the estimators.
 
 
-def log_probabilities(
-    noise: Noise,
-    scores: np.ndarray,
-    *,
-    how: str = "quadrature",
-    n_samples: int = 1000,
-    seed: int = 0,
-) -> np.ndarray:
-    """Return the log-probabilities of all classes; `scores` are not changed.
-
-    Parameters
-    ----------
-    noise : Noise
-    scores : array of shape (n, n_classes)
-    how : {"quadrature", "importance"}
-        Exact to rounding, or the papers' importance sampler (whose rows do not add up to one).
-    n_samples, seed : int
-        For the importance sampler.
+def log_probabilities(noise: Noise, scores: np.ndarray) -> np.ndarray:
+    """Return the log-probabilities of all classes, exact to rounding; `scores` are not changed.
 
     Examples
     --------
@@ -400,16 +358,6 @@ def log_probabilities(
     >>> np.exp(log_probabilities(Gaussian(), np.array([[1.0, 0.0, -1.0]]))).round(4)
     array([[0.7288, 0.2241, 0.0472]])
     """
-    if how == "importance":
-        samples, log_weights = importance_proposal(n_samples, seed)
-        scores = np.ascontiguousarray(scores, dtype=np.float64)
-        out = np.empty_like(scores)
-        for k in range(scores.shape[1]):
-            labels = np.full(len(scores), k, dtype=np.int64)
-            column = np.empty(len(scores))
-            importance_log_probs(noise.lower(), scores, labels, samples, log_weights, column)
-            out[:, k] = column
-        return out
     if noise.softmax:
         scores = np.asarray(scores)
         if scores.dtype.kind != "f":
@@ -425,17 +373,11 @@ def log_probabilities(
 
 
 def log_probabilities_of(
-    noise: Noise,
-    scores: np.ndarray,
-    labels: ArrayLike,
-    *,
-    how: str = "quadrature",
-    n_samples: int = 1000,
-    seed: int = 0,
+    noise: Noise, scores: np.ndarray, labels: ArrayLike, *, quick: bool = False
 ) -> np.ndarray:
     """Return the log-probability of one class per row; `labels` are columns of `scores`.
 
-    As `log_probabilities`; ``how="quick"`` is faster with an error of about 1e-5.
+    `quick` is faster, with an error of about 1e-5.
 
     Examples
     --------
@@ -447,11 +389,7 @@ def log_probabilities_of(
     """
     labels = np.asarray(labels, dtype=np.int64)
     out = np.empty(len(labels))
-    if how == "importance":
-        samples, log_weights = importance_proposal(n_samples, seed)
-        scores = np.ascontiguousarray(scores, dtype=np.float64)
-        importance_log_probs(noise.lower(), scores, labels, samples, log_weights, out)
-    elif noise.softmax:
+    if noise.softmax:
         rows = np.arange(len(labels))
         shifted = scores - scores[rows, labels][:, None]
         shifted[rows, labels] = -np.inf  # small probabilities of all others are not lost beside 1
@@ -461,6 +399,6 @@ def log_probabilities_of(
         out = -(high + np.log1p(np.expm1(-high) + others))
     else:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
-        rule = QUICK if how == "quick" else FULL
+        rule = QUICK if quick else FULL
         label_log_probs(noise.lower(), scores, labels, rule, out)
     return out

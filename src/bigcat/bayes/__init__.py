@@ -5,20 +5,17 @@
 ['laplace', 'independent-binary', 'augment-reduce']
 """
 
-from bigcat.bayes.augment_reduce import AugmentReducePosterior
-from bigcat.bayes.independent_binary import IndependentBinary
-from bigcat.bayes.known_priors import PRIORS
-from bigcat.bayes.laplace import Laplace
-from bigcat.bayes.learned_scale import LearnedScale
+from bigcat.bayes.augment_reduce.method import AugmentReducePosterior
+from bigcat.bayes.binary.method import IndependentBinary
+from bigcat.bayes.laplace.method import Laplace
 from bigcat.bayes.method import PosteriorMethod
-from bigcat.bayes.priors import GaussianPrior, HierarchicalPrior, HorseshoePrior, Prior
+from bigcat.bayes.priors import PRIORS, GaussianPrior, HorseshoePrior, LearnedScale, Prior
 
 __all__ = [
     "METHODS",
     "PRIORS",
     "AugmentReducePosterior",
     "GaussianPrior",
-    "HierarchicalPrior",
     "HorseshoePrior",
     "IndependentBinary",
     "Laplace",
@@ -35,7 +32,7 @@ METHODS: dict[str, type[PosteriorMethod]] = {
 
 
 def resolve_method(method: str | PosteriorMethod) -> PosteriorMethod:
-    """The method of that name, or the object itself.
+    """Return the method of that name, or the object itself.
 
     Examples
     --------

@@ -144,6 +144,7 @@ class ColumnSums(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, row_weights: Floats, centres: Floats | None = None) -> ColumnSums:
+        """Return the sums of some rows, less the centres."""
         weight = float(row_weights.sum())
         if scipy.sparse.issparse(X):
             data = X.data.astype(np.float64)
@@ -164,4 +165,5 @@ class ColumnSums(NamedTuple):
 
     @property
     def means(self) -> Floats:
+        """Means, (n_features,)."""
         return self.sums / self.weight

@@ -24,7 +24,7 @@ class Design:
     X : array or CSR matrix of shape (n, n_features)
     intercept : bool
     row_weights : array of shape (n,), optional
-        How often each row counts, in the sums over all rows: `gram`, `squared_sums`, `sums`.
+        How often each row counts, in the sums over all rows: `gram`, `squared_sums`.
     """
 
     def __init__(self, X: Any, intercept: bool, row_weights: Floats | None = None) -> None:
@@ -57,25 +57,18 @@ class Design:
         product: Floats = self.rows.T @ values
         return product
 
-    def curvature_product(self, weights: Floats | None, values: Floats) -> Floats:
-        """X' (w * (X V)), (n_columns, B): rough (float32) where the weights are float32."""
+    def curvature_product(self, weights: Floats, values: Floats) -> Floats:
+        """Return X' (w * (X V)), (n_columns, B): in float32 for float32 weights."""
         if self.sparse:
-            moved = self.rows @ np.ascontiguousarray(values)
-            if weights is not None:
-                moved *= weights
-            product: Floats = self.rows.T @ moved
+            product: Floats = self.rows.T @ (weights * (self.rows @ np.ascontiguousarray(values)))
             return product
-        rough = weights is not None and weights.dtype == np.float32
-        rows_array = self._rough_rows() if rough else self.rows
+        rows_array = self._rough_rows() if weights.dtype == np.float32 else self.rows
         values = np.ascontiguousarray(values, rows_array.dtype)
         out = np.zeros(values.shape)
-        # Few rows at a time: what is multiplied stays in the cache.
+        # Few rows at a time: the factors stay in the cache.
         for rows in self.chunks(values.shape[1], CACHED):
             part = rows_array[rows]
-            moved = part @ values
-            if weights is not None:
-                moved *= weights[rows]
-            out += part.T @ moved
+            out += part.T @ (weights[rows] * (part @ values))
         return out
 
     def _rough_rows(self) -> Floats:
@@ -83,10 +76,9 @@ class Design:
             self._rough: Floats = self.rows.astype(np.float32)
         return self._rough
 
-    def gram(self, weights: Floats | None = None) -> Floats:
-        """X' diag(weights) X as a dense matrix; weights None are the rows' own."""
-        if weights is None and self.weighted:
-            weights = self.row_weights
+    def gram(self) -> Floats:
+        """Return X' S X as a dense matrix, S being the weights of the rows."""
+        weights = self.row_weights if self.weighted else None
         if self.sparse:
             left = self.rows if weights is None else self.rows.multiply(weights[:, None])
             return np.asarray((scipy.sparse.csr_array(left).T @ self.rows).todense())
@@ -108,12 +100,6 @@ class Design:
         else:
             sums = np.einsum("im,im->m", self.rows, self.rows)
         return sums
-
-    def sums(self) -> Floats:
-        """sum_i s_i x_im, (n_columns,)."""
-        if self.weighted:
-            return np.asarray(self.rows.T @ self.row_weights)
-        return np.asarray(self.rows.sum(axis=0)).ravel()
 
     def squares_product(self, weights: Floats) -> Floats:
         """(X * X) W, (n, B)."""
@@ -144,7 +130,7 @@ class Design:
         return out
 
     def dense(self, rows: slice) -> Floats:
-        """Some of the rows as a dense array."""
+        """Return some of the rows as a dense array."""
         some: Floats = self.rows[rows].toarray() if self.sparse else self.rows[rows]
         return some
 
@@ -162,7 +148,7 @@ class Design:
 
 
 def _with_ones(X: Any) -> Any:
-    """A CSR matrix with a last column of ones."""
+    """Return a CSR matrix with a last column of ones."""
     n, m = X.shape
     ends = X.indptr[1:]
     indices = np.insert(X.indices, ends, m)

@@ -24,7 +24,7 @@ _weights = _weights / _weights.sum()
 
 
 def spread_normals(n_draws: int, n_classes: int, rng: np.random.Generator) -> Floats:
-    """Standard normal numbers, (n_draws, n_classes), evenly spread in each class.
+    """Return standard normal numbers, (n_draws, n_classes), evenly spread in each class.
 
     Each class has one number from each of `n_draws` equally probable intervals, in an order of its
     own (a Latin hypercube).  Where a number lies in its interval is drawn: with the intervals'
@@ -37,7 +37,7 @@ def spread_normals(n_draws: int, n_classes: int, rng: np.random.Generator) -> Fl
 
 
 def log_expected_softmax(mean: Floats, deviations: Floats, normals: Floats) -> Floats:
-    """log E[softmax(s)_k] for s_k ~ N(mean_k, deviations_k^2), (n, K); rows sum to 1."""
+    """Return log E[softmax(s)_k] for s_k ~ N(mean_k, deviations_k^2), (n, K); rows sum to 1."""
     top = mean.max(axis=1, keepdims=True)
     mean = mean - (top + np.log(np.exp(mean - top).sum(axis=1, keepdims=True)))
     variances = np.square(deviations)
@@ -64,7 +64,7 @@ def log_expected_softmax(mean: Floats, deviations: Floats, normals: Floats) -> F
 
 
 def log_expected_logistic(mean: Floats, deviations: Floats) -> Floats:
-    """log E[1 / (1 + exp(-s))] for s ~ N(mean, deviations^2).
+    """Return log E[1 / (1 + exp(-s))] for s ~ N(mean, deviations^2).
 
     Where s is mostly negative, as the exponential's mean times an expectation under a Gaussian that
     it has moved: there the logistic function is 1 / (1 + exp(s)), which is bounded.

@@ -1,4 +1,4 @@
-"""What every way to a posterior over the weights declares.
+"""Interface of all methods.
 
 A method is a part: a small frozen object with a name and options.  All that differs from method to
 method is asked of it, so a new one is a file with such a class, and a line in
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,7 +25,7 @@ from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be fitted, all of it checked.
+    """Checked inputs of a fit.
 
     Parameters
     ----------
@@ -52,11 +52,12 @@ class Task:
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
 
 class Seen(NamedTuple):
-    """What a posterior was learnt from: so many rows, by weight, in so many steps."""
+    """Rows, by weight, and steps that a posterior was learned from."""
 
     rows: float
     steps: int
@@ -73,8 +74,6 @@ class FittedPosterior:
         The approximation of log p(y | X), in nats, of all rows together.
     history : History
     seen : Seen
-    stream : object
-        What the next batch of rows goes on from; None where that is the posterior.
     bounds_evidence : bool
         Is the evidence a lower bound?
     why_no_evidence : str or None
@@ -85,7 +84,6 @@ class FittedPosterior:
     evidence: float
     history: History
     seen: Seen
-    stream: Any = None
     bounds_evidence: bool = True
     why_no_evidence: str | None = None
 
@@ -95,11 +93,11 @@ class PosteriorMethod(Part, ABC):
     """A way to a posterior over the weights."""
 
     name: ClassVar[str]
-    #: What it finds.
+    #: Class of the posterior.
     posterior: ClassVar[type[GaussianPosterior]]
     #: The prior that ``prior="auto"`` stands for.
     usual_prior: ClassVar[Prior] = GaussianPrior()
-    #: Does a fit go through the one loop, so that it can be written down as it goes?
+    #: True if a fit can be written to checkpoints.
     keepable: ClassVar[bool] = False
 
     @abstractmethod
@@ -114,13 +112,13 @@ class PosteriorMethod(Part, ABC):
 
     @abstractmethod
     def memory_remedy(self, prior: Prior) -> str:
-        """What to do where there is too little memory."""
+        """Return the remedy for too little memory."""
 
     def check_prior(self, prior: Prior) -> None:
         """Raise for a prior that it does not take; it takes all unless it says so."""
 
     def why_no_batches(self, prior: Prior) -> str | None:
-        """Why there is no `fit_more` with that prior; None where there is."""
+        """Return the reason why there is no `fit_more` with that prior; None if there is one."""
         return f"partial_fit has no meaning for method={self.name!r}, which needs all rows; use fit"
 
     def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -59,31 +59,6 @@ class NoisePosterior(GaussianPosterior):
 
     def facts(self) -> dict[str, Any]:
         return {"n_draws": int(self.n_draws), "seed": int(self.seed)}
-
-    @classmethod
-    def of_facts(
-        cls,
-        mean: np.ndarray,
-        covariance: Covariance,
-        *,
-        intercept: bool,
-        classes: np.ndarray,
-        noise: Noise | None,
-        facts: Mapping[str, Any],
-        columns: ColumnScaling | None = None,
-    ) -> Self:
-        if noise is None:
-            raise ValueError("the posterior of a model with a noise needs that noise")
-        return cls(
-            mean,
-            covariance,
-            intercept=intercept,
-            classes=classes,
-            noise=noise,
-            n_draws=facts["n_draws"],
-            seed=facts["seed"],
-            columns=columns,
-        )
 
     def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, scores of the mean), or (rows, log of the probabilities' mean over draws).

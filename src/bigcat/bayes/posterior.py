@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance, turned
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.priors import WeightPrior
+from bigcat.inference.table import tails_of
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.printing import html_table
@@ -23,7 +24,7 @@ from bigcat.printing import html_table
 BLOCK, CENTRED_BLOCK = 1 << 21, 1 << 24
 #: Draws for intervals where none are kept, at the least.
 USUAL_DRAWS = 200
-#: How a posterior makes probabilities: averaged over it, or at its mean.
+#: Probabilities averaged over the posterior, or at its mean.
 HOW = ("averaged", "plug-in")
 
 
@@ -60,7 +61,7 @@ class GaussianPosterior(ABC):
         With the scales that were learnt, where the fit tells them.
     """
 
-    #: What model files call it.
+    #: Name in model files.
     kind: ClassVar[str]
     noise: Noise | None = None
     averaging_weight: float | None = None
@@ -84,12 +85,14 @@ class GaussianPosterior(ABC):
 
     @cached_property
     def mean(self) -> np.ndarray:
+        """Means of the weights for columns as given, (n_classes, M)."""
         if self.columns is None:
             return self.scaled_mean
         return self.columns.restore(self.scaled_mean, self.intercept)
 
     @cached_property
     def covariance_form(self) -> Covariance:
+        """Covariances for columns as given."""
         if self.columns is None:
             return self.scaled_covariance
         return turned(self.scaled_covariance, self.columns.turn(self.intercept))
@@ -106,27 +109,12 @@ class GaussianPosterior(ABC):
         return max(1, min(BLOCK // numbers_per_row, CENTRED_BLOCK // width))
 
     def design(self, X: Any) -> Design:
-        """The rows as the weights of scaled columns see them."""
+        """Return the rows in scaled columns."""
         return Design(X if self.columns is None else self.columns.apply(X), self.intercept)
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What it holds beside arrays, labels and the noise, as plain values."""
-
-    @classmethod
-    @abstractmethod
-    def of_facts(
-        cls,
-        mean: np.ndarray,
-        covariance: Covariance,
-        *,
-        intercept: bool,
-        classes: np.ndarray,
-        noise: Noise | None,
-        facts: Mapping[str, Any],
-        columns: ColumnScaling | None = None,
-    ) -> Self:
-        """The posterior with these `facts`."""
+        """Return plain values that the constructor takes beside arrays, labels and the noise."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self._in_words())}>"
@@ -149,6 +137,7 @@ class GaussianPosterior(ABC):
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return len(self.scaled_mean)
 
     @property
@@ -162,7 +151,7 @@ class GaussianPosterior(ABC):
         return self.covariance_form.array()
 
     def covariance_of(self, k: int) -> np.ndarray:
-        """The (M, M) covariance matrix of class number `k`."""
+        """Return the (M, M) covariance matrix of class number `k`."""
         return self.covariance_form.matrix_of(k)
 
     def variances(self) -> np.ndarray:
@@ -171,6 +160,7 @@ class GaussianPosterior(ABC):
 
     @property
     def scale(self) -> np.ndarray:
+        """Standard deviations of the weights, (n_classes, M)."""
         return np.broadcast_to(np.sqrt(self.variances()), self.mean.shape)
 
     def sample(
@@ -281,7 +271,7 @@ class GaussianPosterior(ABC):
 
     @property
     def odds_are_scores(self) -> bool:
-        """Are log-odds of two classes the difference of their scores, as in the softmax?"""
+        """True if log-odds of two classes are the difference of their scores, as in the softmax."""
         return False
 
     def score_draws(
@@ -306,7 +296,7 @@ class GaussianPosterior(ABC):
     # Predictions for checked rows, classes by number.  `how` is one of `HOW`.
 
     def best(self, X: Any, how: str) -> np.ndarray:
-        """The most probable class of each row, (n,)."""
+        """Return the most probable class of each row, (n,)."""
         found = [margins.argmax(axis=1) for _, margins in self.margin_blocks(X, how)]
         return np.concatenate(found)
 
@@ -323,7 +313,7 @@ class GaussianPosterior(ABC):
         return out
 
     def top_k(self, X: Any, k: int, how: str) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, and their log-probabilities."""
+        """Return the `k` most probable classes of each row, best first, and their logarithms."""
         check_k(k, self.n_classes)
         return top_k(self.margin_blocks(X, how), lambda m: self.of_margins(m, how), int(k))
 
@@ -360,13 +350,6 @@ class GaussianPosterior(ABC):
     def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
         """Log-probabilities of what `margin_blocks` yields."""
         return self.log_probabilities(margins)
-
-
-def tails_of(level: float) -> np.ndarray:
-    """The two tail probabilities of an equal-tailed interval."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level={level!r} must lie between 0 and 1")
-    return np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
 
 
 def _rng(random_state: Any) -> np.random.RandomState:

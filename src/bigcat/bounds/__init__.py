@@ -1,6 +1,6 @@
 """Objectives: log p(y | x), lower bounds of it, and estimators that are not bounds."""
 
-from bigcat.bounds._base import Bound
+from bigcat.bounds._base import Bound, full_rows
 from bigcat.bounds.augment_reduce import AugmentReduce
 from bigcat.bounds.bouchard import Bouchard
 from bigcat.bounds.exact import Exact
@@ -18,6 +18,7 @@ __all__ = [
     "NoiseContrastive",
     "OneVsEach",
     "Raman",
+    "full_rows",
 ]
 
 REGISTRY: dict[str, type[Bound]] = {

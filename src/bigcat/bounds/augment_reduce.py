@@ -257,7 +257,8 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, gra
 
 
 @device
-def _move_natural(local, progress, gain, mean_grad, mean_u_grad):
+def move_natural(local, progress, gain, mean_grad, mean_u_grad):
+    """Move the local parameters of a row along the natural gradient."""
     scale = local[1]
     precision = (1.0 - progress) / (scale * scale)
     # Negative only for noise that is not log-concave; then the scale grows, but stays finite.
@@ -315,7 +316,7 @@ def _fit_location_scale(bound, local, label_score, others, counts, n):
         progress = 1.0
         while True:
             local[0], local[1] = location, scale
-            _move_natural(local, progress, bound.gain, grad, u_grad)
+            move_natural(local, progress, bound.gain, grad, u_grad)
             new = _value(bound, local[0], local[1], label_score, others, counts, n)
             if new >= value or progress < 1e-6:
                 break
@@ -360,7 +361,7 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, gra
         mean_grad += weight * grad
         mean_u_grad += weight * (u - bound.centre) * grad
     if progress > 0.0:
-        _move_natural(local, progress, bound.gain, mean_grad, mean_u_grad)
+        move_natural(local, progress, bound.gain, mean_grad, mean_u_grad)
     for c in range(n):
         class_grad = 0.0
         for q in range(bound.nodes.shape[0]):

@@ -394,11 +394,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         if self.prior is not None:
             if not isinstance(self.prior, GaussianPrior):
                 raise TypeError(f"prior={self.prior!r} is not a bigcat.bayes.GaussianPrior")
-            state = self.prior.bind(1, n, False)
-            if state.is_matrix:
-                raise ValueError("prior has a matrix of precisions; give one for each coefficient")
-            precision += np.ravel(state.matrix)
-            mean += state.mean
+            known = self.prior.bind(1, n, False)
+            precision += known.precision
+            mean += known.mean
         if self.constants_l2 < 0.0:
             raise ValueError(f"constants_l2={self.constants_l2} must be zero or more")
         constants = np.array([name.startswith("constant:") for name in self.coef_names_], bool)

@@ -24,7 +24,7 @@ _COLLINEAR = 1e-11
 _SEPARABLE = 1e-7
 
 
-class Likelihood(Protocol):
+class ChoiceLikelihood(Protocol):
     n_coefficients: int
     n_cases: int
 
@@ -37,7 +37,7 @@ class Likelihood(Protocol):
 class Penalised:
     """A log-likelihood with a Gaussian prior, or ridge, of diagonal precision."""
 
-    likelihood: Likelihood
+    likelihood: ChoiceLikelihood
     precision: Array
     mean: Array
 

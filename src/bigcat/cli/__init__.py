@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 
 from bigcat._version import __version__
 from bigcat.cli import (
-    compress,
     convert,
     demo,
     evaluate,
@@ -45,7 +44,6 @@ COMMANDS = {
     "report": report,
     "explain": explain,
     "convert": convert,
-    "compress": compress,
     "export": export,
     "info": info,
     "methods": methods,

@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bigcat.cli import _options, _output
@@ -16,28 +15,18 @@ if TYPE_CHECKING:
 
 #: Options that are parameters of `LinearClassifier`, under the same names.
 LINEAR = (
-    "noise", "method", "effort", "rank", "solver", "sampler", "max_epochs", "l2", "early_stopping",
+    "noise", "method", "effort", "rank", "max_epochs", "l2", "early_stopping",
     "n_threads", "random_state", "checkpoint",
 )  # fmt: skip
-#: Options of the parts of a `LinearClassifier`: parameter, its default, and options.
-OF_PARTS = (
-    ("solver", "adagrad", ("learning_rate", "batch_size")),
-    ("sampler", "shared", ("n_negatives", "exact_classes")),
-)
 #: Options that are parameters of `BayesianClassifier`.
 BAYESIAN = ("prior", "random_state", "n_threads", "checkpoint")
 #: Options that mean nothing without --bayesian.
-NEED_BAYESIAN = ("link", "likelihood", "covariance", "n_draws", "prior", "prior_scale")
+NEED_BAYESIAN = ("covariance", "n_draws", "prior", "prior_scale")
 #: Options that mean nothing with it, and what to do instead.
 NOT_BAYESIAN = {
-    "sampler": "leave it out",
-    "expectation": "leave it out",
-    "exact_classes": "leave it out",
-    "batch_size": "leave it out",
     "l2": "give --prior-scale, which is 1 / sqrt(l2)",
     "early_stopping": "give --validation-fraction alone, with --method augment-reduce",
     "plot": "leave it out",
-    "weights_folder": "leave it out",
 }
 
 
@@ -46,11 +35,6 @@ def check(arguments: argparse.Namespace) -> None:
     given = {name for name, value in vars(arguments).items() if value is not None}
     if arguments.resume and not arguments.checkpoint:
         raise ValueError("--resume needs --checkpoint DIR to go on from; add it")
-    if arguments.weights_folder and not Path(arguments.weights_folder).is_dir():
-        raise ValueError(
-            f"--weights-folder {arguments.weights_folder} is no folder; make it first, on a disk "
-            "that has room for the weights"
-        )
     if arguments.bayesian:
         _check_bayesian(arguments, given)
         return
@@ -58,14 +42,9 @@ def check(arguments: argparse.Namespace) -> None:
         if name in given:
             raise ValueError(f"{_options.flag(name)} needs --bayesian; add it or leave this out")
     _check_choice(arguments, "method", ("auto", *_options.METHODS))
-    _check_choice(arguments, "solver", ("auto", *_options.SOLVERS))
-    if "expectation" in given and arguments.method != "augment-reduce":
-        raise ValueError("--expectation belongs to --method augment-reduce; give that too")
 
 
 def _check_bayesian(arguments: argparse.Namespace, given: set[str]) -> None:
-    if arguments.dask:
-        raise ValueError("--dask fits a LinearClassifier; leave --bayesian or --dask out")
     for name, instead in NOT_BAYESIAN.items():
         if name in given:
             raise ValueError(f"--{name.replace('_', '-')} does not go with --bayesian; {instead}")
@@ -79,7 +58,6 @@ def _check_bayesian(arguments: argparse.Namespace, given: set[str]) -> None:
                 "or give that method"
             )
     if method == "independent-binary":
-        _check_choice(arguments, "solver", ("newton", "cavi"))
         _check_choice(arguments, "covariance", ("full", "diagonal"))
     if arguments.prior_scale is not None and arguments.prior not in (None, "gaussian"):
         raise ValueError(
@@ -112,13 +90,14 @@ def estimator(arguments: argparse.Namespace) -> Any:
             found.prior = GaussianPrior(scale=arguments.prior_scale)
     else:
         found = estimators.LinearClassifier(**_given(arguments, LINEAR))
-        _set_options_of_parts(found, arguments)
-    every, weights_folder = arguments.checkpoint_every, arguments.weights_folder
-    if weights_folder or (arguments.checkpoint and every is not None):
+        if arguments.validation_fraction is not None:
+            from bigcat import EarlyStopping
+
+            found.early_stopping = EarlyStopping(arguments.validation_fraction)
+    if arguments.checkpoint and arguments.checkpoint_every is not None:
         from bigcat import Checkpoint
 
-        seconds = Checkpoint.every_seconds if every is None else every
-        found.checkpoint = Checkpoint(arguments.checkpoint, seconds, weights_folder)
+        found.checkpoint = Checkpoint(arguments.checkpoint, arguments.checkpoint_every)
     found.progress = progress(arguments)
     return found
 
@@ -138,26 +117,6 @@ def progress(arguments: argparse.Namespace) -> bool | str:
     return "auto" if sys.stderr.isatty() else "lines"
 
 
-def _set_options_of_parts(estimator: Any, arguments: argparse.Namespace) -> None:
-    from bigcat import EarlyStopping
-    from bigcat.combinations import resolve_method
-
-    if arguments.expectation is not None:
-        estimator.set_params(method__expectation=arguments.expectation)
-    for part, usual, names in OF_PARTS:
-        given = {n: v for n, v in _given(arguments, names).items() if v != "auto"}
-        if given and getattr(estimator, part) == "auto":
-            named = arguments.method not in (None, "auto")
-            setattr(
-                estimator,
-                part,
-                getattr(resolve_method(arguments.method), part) if named else usual,
-            )
-        estimator.set_params(**{f"{part}__{name}": value for name, value in given.items()})
-    if arguments.validation_fraction is not None:
-        estimator.early_stopping = EarlyStopping(arguments.validation_fraction)
-
-
 def _posterior(arguments: argparse.Namespace) -> Any:
     from bigcat.bayes import resolve_method
 
@@ -172,7 +131,7 @@ def _posterior(arguments: argparse.Namespace) -> Any:
 
 
 def report(model: Any) -> dict[str, Any]:
-    """Return what is told of a fitted model."""
+    """Return the figures of a fitted model."""
     last = model.history_[-1]
     found = {"seconds": last["seconds"], "compile_seconds": last.get("compile_seconds", 0.0)}
     if hasattr(model, "posterior_"):
@@ -231,7 +190,8 @@ def _linear_rows(report: dict[str, Any], seconds: tuple[str, str, str]) -> _outp
         if n_validation:
             stacked, of = f"{selection['log_likelihood']:.4f}", f"{n_validation:,} rows"
             rows.append(("validation", stacked, f"log-likelihood of the stacked model, {of}"))
-    rows += [("epochs", f"{report['epochs']:,}", ""), seconds]
+    remark = "of all fits together" if len(report["selection"]["candidates"]) else ""
+    rows += [("epochs", f"{report['epochs']:,}", remark), seconds]
     if not math.isnan(report["bound"]):
         rows.append(("bound", f"{report['bound']:.4f}", "nats per row, over the last epoch"))
     else:
@@ -263,10 +223,12 @@ class Predictor:
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """Return the `k` most probable classes of each row and their log-probabilities."""
         found: tuple[np.ndarray, np.ndarray] = self.model.predict_top_k(X, k, posterior=self.how)
         return found
 
     def log_proba_of(self, X: Any, y: Any) -> np.ndarray:
+        """Return the log-probability of one class per row."""
         found: np.ndarray = self.model.log_proba_of(X, y, posterior=self.how)
         return found
 
@@ -290,21 +252,3 @@ def predictor(model: Any, name: str, arguments: argparse.Namespace) -> Any:
                 f"{type(model).__name__}; leave it out, or fit with --bayesian"
             )
     return model
-
-
-def fit_on_cluster(address: str, estimator: Any, train: Any, resume: bool) -> Any:
-    """Return the estimator, fitted on a Dask cluster."""
-    from bigcat import dask
-    from bigcat.data import Shards
-
-    if not isinstance(train, Shards):
-        raise ValueError(
-            "--dask needs rows that every worker can read: `bigcat convert TRAIN --out FOLDER` "
-            "makes a folder of them; give that folder as TRAIN"
-        )
-    kind = dask.LinearClassifier  # says which extra is missing, before any worker starts
-    from bigcat.dask.cluster import connected
-
-    with connected(address) as client:
-        model = kind(client=client, **estimator.get_params(deep=False))
-        return model.fit(train, resume=resume).to_local()

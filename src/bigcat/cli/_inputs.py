@@ -83,9 +83,8 @@ class StoredModel:
             form=form,
             like=self.extra,
             labels=labels,
-            classes=self.estimator.classes_,
         )
-        _tell_of_columns(name, dataset, self.extra)
+        _tell_of_columns(name, dataset)
         classes = self.estimator.classes_
         labels_of = dataset.classes if hasattr(dataset, "classes") else dataset.y
         if new_classes and classes.dtype.kind in "biuf" and labels_of.dtype.kind not in "biuf":
@@ -133,13 +132,12 @@ def read(
     n_features: int | None = None,
     window_bytes: int | None = None,
     labels: Labels = "needed",
-    classes: np.ndarray | None = None,
 ) -> Dataset | Shards:
     """Read the file or folder `name`, or standard input for ``-``.
 
     `like` is what the model file says of the training data: its vectoriser or its columns, and
     whether indices count from 0.  `labels` says whether rows have to have labels, may have some, or
-    are said to have none, in which case labels of these `classes` are recognised all the same.
+    have none.
     """
     from bigcat import data
     from bigcat.data.files import read_file
@@ -154,8 +152,6 @@ def read(
         return data.open_shards(path, **window)
     form = form or arguments.form or form_of(path, raw)
     options = _reader_options(str(path), form, arguments, like, vectorizer, labels)
-    if labels == "none" and form is not None and FORMS[form].is_text and classes is not None:
-        raw = _texts_alone(path, raw, classes, arguments.max_bytes)
     return read_file(
         path, form, raw=raw, n_features=n_features, max_bytes=arguments.max_bytes, **options
     )
@@ -212,39 +208,13 @@ def _reader_options(
     return given
 
 
-def _texts_alone(
-    path: Path, raw: bytes | None, classes: np.ndarray, max_bytes: int | None
-) -> bytes:
-    """Return a file of texts without labels.
-
-    A file has labels, whatever --no-labels says, if at least half of its rows begin with a class
-    and a tab; else each label would count as a word.
-    """
-    from bigcat.data.opening import opened
-
-    with opened(path, raw, max_bytes) as file:
-        raw = file.read()
-    lines = [line.partition(b"\t") for line in raw.rstrip(b"\r\n").split(b"\n")]
-    known = {str(label).encode() for label in classes.tolist()}
-    if 2 * sum(tab == b"\t" and label in known for label, tab, _ in lines) < len(lines):
-        return raw
-    _output.log.info(f"{path} has labels, which --no-labels leaves out")
-    return b"\n".join(text if tab else label for label, tab, text in lines)
-
-
-def _tell_of_columns(name: str, dataset: Dataset | Shards, like: dict[str, Any]) -> None:
+def _tell_of_columns(name: str, dataset: Dataset | Shards) -> None:
     """Log columns that the model does not use and categories that it does not know."""
     report = dataset.report
     if not_used := report.get("columns_not_used"):
         _output.log.info(f"{name} has columns that the model does not use: {', '.join(not_used)}")
     for column, n in report.get("unknown_categories", {}).items():
         _output.log.info(f"{name} has in {n:,} rows a {column} that no training row had")
-    is_table = report["form"] in FORMS and FORMS[report["form"]].is_table
-    if is_table and like.get("columns") is None and like.get("form") == report["form"]:
-        _output.log.info(
-            "the model file is from before names of columns were kept, so that columns count by "
-            "their order; fit again to have them matched by name"
-        )
 
 
 def _text_for_numbers(name: str) -> str:

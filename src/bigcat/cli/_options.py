@@ -18,8 +18,6 @@ from bigcat.data.forms import FORMS
 
 #: Names that the library knows; a test compares them with its tables, which are slow to import.
 NOISES = ("gumbel", "gaussian", "logistic")
-SOLVERS = ("adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", "lbfgs")
-SAMPLERS = ("uniform", "everything", "frequency", "stratified", "co-occurrence", "shared")
 METHODS = (
     "augment-reduce",
     "one-vs-each",
@@ -36,13 +34,9 @@ METHODS = (
 #: Methods of `BayesianClassifier`, and which of the options below belong to them.
 POSTERIORS = {
     "laplace": ("noise", "covariance", "n_draws", "rank"),
-    "independent-binary": (
-        "link", "likelihood", "covariance", "solver", "max_epochs", "n_draws"
-    ),
-    "augment-reduce": (
-        "noise", "n_negatives", "max_epochs", "learning_rate", "validation_fraction", "n_draws"
-    ),
-}  # fmt: skip
+    "independent-binary": ("covariance", "max_epochs", "n_draws"),
+    "augment-reduce": ("noise", "max_epochs", "validation_fraction", "n_draws"),
+}
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
@@ -182,21 +176,6 @@ OPTIONS: dict[str, Option] = dict(
             _rank,
         ),
         _option(
-            "--solver",
-            f"how the weights move: {', '.join(SOLVERS)}",
-            choices=("auto", *SOLVERS, "newton", "cavi"),
-            **_NAME,
-        ),
-        _option(
-            "--sampler",
-            f"how other classes are drawn: {', '.join(SAMPLERS)}",
-            choices=("auto", *SAMPLERS),
-            **_NAME,
-        ),
-        _option("--expectation", "of augment-reduce", choices=("quadrature", "sample")),
-        _option("--n-negatives --negatives", "classes drawn for each row", whole(1)),
-        _option("--exact-classes", "frequent classes that are always in", whole(0)),
-        _option(
             "--l2",
             "ridge: a number, auto or path",
             number(0.0, closed=True, words=("auto", "path")),
@@ -207,19 +186,13 @@ OPTIONS: dict[str, Option] = dict(
         _option(
             "--covariance",
             "how much of the posterior is kept; independent-binary: full or diagonal",
-            choices=("auto", "draws", "full", "class", "low-rank", "diagonal"),
+            choices=("auto", "draws", "full", "class", "diagonal"),
         ),
         _option("--n-draws --draws", "draws kept, or made for averages", whole(1)),
-        _option("--link", "of independent-binary (default probit)", choices=("probit", "logit")),
-        _option(
-            "--likelihood",
-            "of independent-binary (default average)",
-            choices=("average", "conditioned", "marginalised"),
-        ),
         _option(
             "--prior",
             "default: learned for laplace, gaussian for the others",
-            choices=("auto", "gaussian", "hierarchical", "horseshoe", "learned"),
+            choices=("auto", "gaussian", "horseshoe", "learned"),
         ),
         _option(
             "--prior-scale",
@@ -241,8 +214,6 @@ OPTIONS: dict[str, Option] = dict(
         # Training
         _option("--max-epochs --epochs", "passes over the data, at most", whole(1)),
         _option("--max-classes", "refuse rows with which the model would have more", whole(2)),
-        _option("--batch-size", "rows per step", whole(1)),
-        _option("--learning-rate", "a number, or auto", number(0.0, words=("auto",)), metavar="X"),
         _option(
             "--early-stopping",
             "stop when the log-likelihood of validation rows no longer rises",
@@ -260,11 +231,6 @@ OPTIONS: dict[str, Option] = dict(
             whole(1),
         ),
         _option(
-            "--weights-folder",
-            "keep weights that exceed the memory in files there during the fit",
-            **_DIR,
-        ),
-        _option(
             "--checkpoint",
             "save the state of the fit there as it goes; deleted when the model is saved",
             **_DIR,
@@ -276,11 +242,6 @@ OPTIONS: dict[str, Option] = dict(
             metavar="S",
         ),
         _option("--resume", "go on from the checkpoint; begin where there is none yet", **_SWITCH),
-        _option(
-            "--dask",
-            "fit on a Dask cluster: its address, or local[:N]; TRAIN is then a folder of rows",
-            metavar="SCHEDULER",
-        ),
         # Everywhere
         _option("--top-k", "classes per row", whole(1), metavar="K"),
         _option("--json", "print JSON instead of text", **_SWITCH),

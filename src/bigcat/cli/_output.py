@@ -1,4 +1,4 @@
-"""Output for people and for programs."""
+"""Output: text on a terminal, JSON for programs."""
 
 from __future__ import annotations
 

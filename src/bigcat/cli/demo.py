@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bigcat.estimators import LinearClassifier
 
 HELP = "watch a model over more than 10,000 classes learn"
-# What --quick changes: parameters of stdlib_corpus.
+#: Parameters of `stdlib_corpus` with --quick.
 QUICK_CORPUS: dict[str, Any] = {"max_rows": 60_000, "max_features": 2_000, "min_classes": 500}
 REPORT_ROWS = 8_000  # held-out rows that the report looks at
 EXAMPLES = 6

@@ -28,8 +28,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     _options.add(data, "analyzer", "ngram_range", "min_df")
     _options.add(data, "categorical", "text_columns", "group_column")
     model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
-    _options.add(model, "noise", "method", "effort", "rank", "solver", "sampler", "expectation")
-    _options.add(model, "n_negatives", "exact_classes", "l2")
+    _options.add(model, "noise", "method", "effort", "rank", "l2")
     posterior = parser.add_argument_group(
         "posterior over the weights (docs/bayesian.md)",
         "; ".join(
@@ -39,9 +38,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     _options.add(posterior, "bayesian", *_estimators.NEED_BAYESIAN)
     training = parser.add_argument_group("training")
-    _options.add(training, "max_epochs", "batch_size", "learning_rate", "early_stopping")
-    _options.add(training, "validation_fraction", "n_threads", "random_state", "window_bytes")
-    _options.add(training, "weights_folder", "checkpoint", "checkpoint_every", "resume", "dask")
+    _options.add(training, "max_epochs", "early_stopping", "validation_fraction")
+    _options.add(training, "n_threads", "random_state", "window_bytes")
+    _options.add(training, "checkpoint", "checkpoint_every", "resume")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,10 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = _output.console()
     console.quiet = arguments.json
     console.print(_output.facts(_data_rows(train, memory)))
-    if arguments.dask:
-        estimator = _estimators.fit_on_cluster(arguments.dask, estimator, train, arguments.resume)
-    else:
-        estimator.fit(*_inputs.rows_and_labels(train), groups=groups, resume=arguments.resume)
+    estimator.fit(*_inputs.rows_and_labels(train), groups=groups, resume=arguments.resume)
     estimator.progress = "auto"
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:

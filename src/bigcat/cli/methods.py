@@ -8,7 +8,7 @@ from bigcat.cli import _options, _output
 
 HELP = "list the methods with their parts, requirements and guarantees"
 
-#: The default of `--method`, which is not a method itself and so not among the others.
+#: Default of `--method`, which is not a method itself.
 AUTO = {
     "name": "auto",
     "bound": "auto",

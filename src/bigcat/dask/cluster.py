@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import dask.config
 from distributed import CancelledError, Client, Future, KilledWorker, default_client, wait
 from distributed.comm import CommClosedError
 
@@ -18,16 +17,6 @@ PATIENCE = 30.0
 MAX_MEMORY_PART = 0.6
 #: Times that a value is sent again after the worker that had it was lost.
 MAX_LOSSES = 3
-
-#: Statistics for Dask's dashboard cost two workers and a scheduler a sixth of a core.  A task that
-#: has killed two workers would kill more.
-LOCAL_SETTINGS = {
-    "distributed.scheduler.allowed-failures": 1,
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.admin.system-monitor.gil.enabled": False,
-}
 
 
 class WorkersLost(RuntimeError):
@@ -49,31 +38,6 @@ def client_or_current(client: Client | None) -> Client:
             "there is no Dask client; make one, such as dask.distributed.Client(), or give client="
         ) from error
     return current
-
-
-@contextlib.contextmanager
-def connected(address: str) -> Iterator[Client]:
-    """Yield a client of a scheduler, or of local processes: ``local`` or ``local:N``."""
-    kind, _, number = address.partition(":")
-    if kind != "local":
-        with Client(address, timeout=30) as client:
-            yield client
-        return
-    from distributed import LocalCluster
-
-    from bigcat._system import available_cores
-
-    if number and not (number.isdecimal() and int(number) > 0):
-        raise ValueError(
-            f"{address!r} is neither local nor local:N with N workers, such as local:4"
-        )
-    n = int(number) if number else available_cores()
-    with dask.config.set(LOCAL_SETTINGS):
-        cluster = LocalCluster(
-            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0"
-        )
-    with cluster, Client(cluster) as client:
-        yield client
 
 
 class Cluster:
@@ -125,6 +89,7 @@ class Cluster:
         return found
 
     def result(self, future: Future[Any]) -> Any:
+        """Return a small result."""
         return self.results([future])[0]
 
     def fetch(self, future: Future[Any]) -> Any:
@@ -219,6 +184,7 @@ def machines_of(client: Client) -> dict[str, Any]:
 
 
 def scheduler_lost(why: str) -> SchedulerLost:
+    """Return the error of a lost scheduler, with its remedy."""
     return SchedulerLost(
         f"the scheduler was lost, and with it the tasks of the fit ({why}); a fit with "
         "checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"

@@ -1,4 +1,4 @@
-"""A fit on a cluster: each candidate in rounds, stacking, all rows; or one exact fit."""
+"""A fit on a cluster: each candidate in rounds, stacking, all rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from bigcat.dask.rounds import Rounds
 from bigcat.dask.rows import (
     Block,
     ClassNumbers,
-    FolderRows,
-    MemoryRows,
     concatenated,
     held_rows,
     labels_at_end,
@@ -33,15 +31,13 @@ from bigcat.training.ensemble import candidate_results, numbering, selection_of
 from bigcat.training.fit import (
     Callbacks,
     DivergedFit,
-    Fit,
     FitResult,
     InterruptedFit,
     StoppedFit,
     rows_per_look,
 )
 from bigcat.training.history import History
-from bigcat.training.lbfgs import Objective
-from bigcat.training.loop import run_epochs
+from bigcat.training.loop import Listener, run_epochs
 from bigcat.training.model_view import ModelView
 from bigcat.training.record import Record, Stage
 from bigcat.training.snapshot import Snapshot
@@ -98,21 +94,8 @@ def base_scores(config: FitConfig, class_weights: np.ndarray) -> np.ndarray:
     return scores_of_frequencies(class_weights, config.parts.noise)
 
 
-def objective_of(
-    config: FitConfig,
-    statistics: GlobalStatistics,
-    numbers: ClassNumbers,
-    rows: MemoryRows | FolderRows,
-    n: int,
-    at: tuple[np.ndarray, np.ndarray],
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the sum of the values of a block's rows, and its gradients."""
-    data = rows.take(numbers, np.arange(n)).that_counts()
-    problem = statistics.problem(replace(config, l2=0.0), data)
-    return Objective(problem, config.parts, config.kind)(*at)
-
-
 def added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the sums of the items of tuples."""
     return tuple(sum(some) for some in zip(*parts))
 
 
@@ -225,6 +208,7 @@ class RoundsFit:
         return found
 
     def result(self) -> FitResult:
+        """Return the fit result."""
         model = self.model(self.trained)
         return FitResult.checked(
             model.weights,
@@ -236,13 +220,18 @@ class RoundsFit:
         )
 
 
-class RoundsListener:
+class RoundsListener(Listener):
     """Passes on to the record of a fit what the loop reports."""
 
     def __init__(self, fit: RoundsFit) -> None:
         self.fit, self.record = fit, fit.record
-        self.compiled, self.chunk_done = fit.record.compiled, fit.record.chunk_done
         self.training = fit.training_sample()
+
+    def compiled(self, seconds: float) -> None:
+        self.record.compiled(seconds)
+
+    def chunk_done(self, part: float, value: float) -> None:
+        self.record.chunk_done(part, value)
 
     def epoch_done(self, value: float, seconds: float) -> bool:
         fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.validation_fraction
@@ -276,50 +265,6 @@ class RoundsListener:
         if best.arrays:
             of_best = self.fit.cluster.put(TrainedWeights.restored(best))
         self.record.restore(kept, of_best)
-
-
-class ExactObjective:
-    """The `Objective` of L-BFGS, summed over the blocks of a cluster.
-
-    Parameters
-    ----------
-    blocks : list of lists of Block
-        Of each worker.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        config: FitConfig,
-        blocks: list[list[Block]],
-        statistics: Future[GlobalStatistics],
-        numbers: Future[ClassNumbers],
-        weight: float,
-    ) -> None:
-        self.cluster, self.config, self.blocks = cluster, config, blocks
-        self.statistics, self.numbers, self.total_weight = statistics, numbers, weight
-
-    def compile(self) -> None:
-        """Nothing: the workers compile by themselves."""
-
-    def __call__(
-        self, matrix: np.ndarray, intercepts: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        submit, config = self.cluster.submit, self.config
-        known = (config, self.statistics, self.numbers)
-
-        def work() -> Any:
-            at = self.cluster.put((matrix, intercepts))
-            sums = [
-                submit("objective", objective_of, *known, b.rows, b.n_rows, at, worker=worker)
-                for worker, blocks in enumerate(self.blocks)
-                for b in blocks
-            ]
-            return self.cluster.fetch(submit("sum", added, sums))
-
-        value, gradient, of_intercepts = self.cluster.repeated(work)
-        value -= 0.5 * config.l2 * np.vdot(matrix, matrix)
-        return value, gradient - config.l2 * matrix, of_intercepts
 
 
 @dataclass
@@ -362,8 +307,7 @@ class ClusterFit:
         if start is not None:
             start = start[0].take(self.found.order), start[1][self.found.order]
         try:
-            exact = not self.plan.first.parts.solver.stochastic
-            result = self._exact(start) if exact else self._in_rounds(start)
+            result = self._in_rounds(start)
         except StoppedFit as stop:
             result = stop.result
         except InterruptedFit as interruption:
@@ -376,25 +320,6 @@ class ClusterFit:
         result.intercept = result.intercept[number]
         result.exact_classes = np.sort(self.found.order[result.exact_classes])
         return result
-
-    def _exact(self, start: Start | None) -> FitResult:
-        """Fit by L-BFGS, whose objective and gradient are sums over the blocks."""
-        config, found, cluster = self.plan.first, self.found, self.cluster
-        known: tuple[Any, ...] = (self.survey, self.numbers, [], cluster.n_workers)
-        head = np.empty(0, np.int64)
-        statistics = cluster.submit("statistics", GlobalStatistics.of, *known, head)
-        here: GlobalStatistics = cluster.fetch(statistics)
-        callbacks = replace(self.callbacks, classes=found.classes[found.order])
-        given = (cluster, config, self.blocks, statistics, self.numbers, here.weight)
-        fit = Fit(
-            config,
-            here.problem(config),
-            None,
-            np.random.RandomState(self.seed),
-            callbacks,
-            objective=ExactObjective(*given),
-        )
-        return fit.run(start)
 
     def _in_rounds(self, start: Start | None) -> FitResult:
         plan, stacks = self.plan, self.plan.stacks and start is None

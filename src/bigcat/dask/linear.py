@@ -15,19 +15,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bigcat import estimators
-from bigcat.auto import plan_for, plan_for_rounds
+from bigcat.auto import plan_for_rounds
 from bigcat.auto.parameters import Parameters
 from bigcat.checks import check_whole
 from bigcat.dask.cluster import Cluster, client_or_current
 from bigcat.dask.fit import ClusterFit
-from bigcat.dask.local_sgd import check_config
+from bigcat.dask.local_sgd import check_config, check_solver
 from bigcat.dask.rows import ClassNumbers, chunks_like, chunks_of_rows, held_rows, source_of
 from bigcat.dask.survey import Survey
 from bigcat.estimators import checkpoints
 from bigcat.estimators.linear import bound_of
 from bigcat.linear.labels import classes_of
 from bigcat.rows import Sizes
-from bigcat.solvers import LBFGS
 from bigcat.training import memory
 from bigcat.training.config import FitPlan
 from bigcat.training.data import TrainingData
@@ -51,8 +50,7 @@ class LinearClassifier(estimators.LinearClassifier):
     Parameters
     ----------
     **parameters : those of `bigcat.LinearClassifier`, as in its constructor
-        The solver is "auto", "adagrad" or "lbfgs".  L-BFGS sums objective and gradient over the
-        workers, and reaches the optimum of one process.  `n_threads` is ignored.
+        The solver is "auto" or "adagrad".  `n_threads` is ignored.
     client : distributed.Client or None, default=None
         None for the current one.
     n_workers : int or None, default=None
@@ -127,9 +125,8 @@ class LinearClassifier(estimators.LinearClassifier):
         Parameters
         ----------
         X : Dask array or data frame; or `bigcat.data.Shards`, names of folders, or a list of these
-            Names may be paths, patterns such as ``"rows-*"``, and addresses of `fsspec`, such as
-            ``"s3://bucket/rows"``, which each worker copies to its own disk.
-            Rows should be in random order, at least from chunk to chunk; shards are.
+            Every worker finds them under the same name.  Rows should be in random order, at least
+            from chunk to chunk; shards are.
         y, sample_weight : Dask array or series
             With one value per row; not for shards, which have labels.
         X_val, y_val : optional
@@ -148,11 +145,6 @@ class LinearClassifier(estimators.LinearClassifier):
                 "groups than X has"
             )
         checkpoint = checkpoints.of(self, resume)
-        if checkpoint is not None and checkpoint.weights_folder is not None:
-            raise ValueError(
-                f"weights_folder={checkpoint.weights_folder!r} is for fits in one process, and "
-                "workers have weights in memory; leave it out, or set a rank"
-            )
         parameters = self._parameters()
         for name in ("n_workers", "rows_per_round"):
             if getattr(self, name) is not None:
@@ -169,10 +161,10 @@ class LinearClassifier(estimators.LinearClassifier):
         if warm_start:
             start = self._previous_weights(found.classes, found.sizes.n_features)
         parameters = parameters.keeping(start and start[0].kind)
-        plan = self._plan(parameters, found.sizes, X_val is not None)
+        plan = self._plan(parameters, found.sizes)
         n_rows = max(1, min(plan.first.batch_size, found.n_rows))
         part = found.sizes._replace(n_rows=n_rows, n_values=0)
-        cluster.check_memory(memory.needed(plan, part, found.dtype).memory, "the fit")
+        cluster.check_memory(memory.needed(plan, part, found.dtype), "the fit")
         numbers = cluster.submit("numbers", ClassNumbers.of, survey, self.class_weight)
         validation = _validation_on(cluster, X_val, y_val, numbers)
         random_state = check_random_state(self.random_state)
@@ -200,30 +192,13 @@ class LinearClassifier(estimators.LinearClassifier):
         checkpointer.complete()
         return self
 
-    def _plan(self, parameters: Parameters, sizes: Sizes, has_validation: bool) -> FitPlan:
+    def _plan(self, parameters: Parameters, sizes: Sizes) -> FitPlan:
         """Return the plan; raise for what a cluster cannot do."""
-        if not isinstance(parameters.solver, LBFGS):
-            plan = plan_for_rounds(parameters, sizes)
-            for candidate in plan.candidates:
-                check_config(candidate.config)
-            return plan
-        plan = plan_for(parameters, sizes)
-        refused = {
-            "X_val": has_validation,
-            "checkpoint": self.checkpoint is not None,
-            "early_stopping": plan.first.validation_fraction is not None,
-        }
-        for name, given in refused.items():
-            if given:
-                raise ValueError(
-                    f"solver='lbfgs' on a cluster takes no {name}; leave it out, or take "
-                    "solver='adagrad'"
-                )
-        if plan.candidates[0].searches_ridge:
-            raise ValueError(
-                "solver='lbfgs' on a cluster holds no rows out to choose the ridge by; set l2 to a "
-                "number"
-            )
+        if parameters.solver is not None:
+            check_solver(parameters.solver)
+        plan = plan_for_rounds(parameters, sizes)
+        for candidate in plan.candidates:
+            check_config(candidate.config)
         return plan
 
     def _take_over(self, result: FitResult, found: Survey, bound: Any, X: Any) -> None:
@@ -281,11 +256,9 @@ class LinearClassifier(estimators.LinearClassifier):
         classes, logs = self._lazily("predict_top_k", X, shape=(k,), dtypes=dtypes, k=k)
         return classes, logs
 
-    def log_proba_of(self, X: Any, y: Any, **options: Any) -> Any:
+    def log_proba_of(self, X: Any, y: Any) -> Any:
         """Return the log-probability of one class per row, as a Dask array."""
-        several = bool(options.get("return_std"))
-        found = self._lazily("log_proba_of", X, y, dtypes=(np.float32,) * (1 + several), **options)
-        return tuple(found) if several else found[0]
+        return self._lazily("log_proba_of", X, y, dtypes=(np.float32,))[0]
 
     def lower_bound(self, X: Any, y: Any) -> Any:
         """Return the bound of the fit on `log_proba_of`, as a Dask array."""

@@ -22,7 +22,7 @@ from bigcat.dask.survey import Survey
 from bigcat.linear import LinearModel, Weights
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
-from bigcat.solvers import AdaGrad
+from bigcat.solvers import AdaGrad, Solver
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 from bigcat.training.passes import Passes
@@ -32,7 +32,7 @@ from bigcat.training.strategies import Totals
 
 #: Keeps a quotient finite where no gradient is known.
 TINY = np.float32(1e-30)
-#: Where more than this part of the vectors moved, steps of all of them are quicker than a choice.
+#: Share of moved vectors from which on sending all steps is faster than selecting them.
 DENSE_FROM = 0.8
 #: Steps of workers that one task adds up.
 STEPS_PER_TASK = 8
@@ -171,6 +171,7 @@ class TrainedWeights:
 
     @classmethod
     def of(cls, state: State) -> TrainedWeights:
+        """Return the weights of a solver state."""
         return cls(state.weights, state.intercepts, state.weights_state, state.intercepts_state)
 
     @classmethod
@@ -188,9 +189,11 @@ class TrainedWeights:
         return cls.of(State.new(problem, config.parts, config.kind, given, random_state))
 
     def copy(self) -> TrainedWeights:
+        """Return a copy."""
         return TrainedWeights(**{name: array.copy() for name, array in vars(self).items()})
 
     def model(self, config: FitConfig, statistics: GlobalStatistics) -> LinearModel:
+        """Return the model that predicts with these weights."""
         weights = config.kind.as_weights(self.weights, statistics.problem(config))
         return LinearModel(weights, self.intercepts, config.parts.noise)
 
@@ -199,10 +202,12 @@ class TrainedWeights:
         return sum(array.nbytes for array in vars(self).values())
 
     def snapshot(self) -> Snapshot:
+        """Return the arrays for a checkpoint."""
         return Snapshot(arrays=dict(vars(self)))
 
     @classmethod
     def restored(cls, kept: Snapshot) -> TrainedWeights:
+        """Return the weights of a checkpoint."""
         return cls(**{name: array.copy() for name, array in kept.arrays.items()})
 
 
@@ -247,10 +252,12 @@ class Steps:
 
     @property
     def where(self) -> np.ndarray | slice:
+        """Places of the vectors that moved, as an index."""
         return slice(None) if self.moved is None else self.moved
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all arrays."""
         return sum(found.nbytes for found in vars(self).values() if isinstance(found, np.ndarray))
 
     def __sizeof__(self) -> int:
@@ -317,14 +324,19 @@ def stepped(before: TrainedWeights, steps: Steps) -> TrainedWeights:
     return after
 
 
-def check_config(config: FitConfig) -> None:
-    """Raise for parts whose steps cannot be combined."""
-    solver, bound = config.parts.solver, config.parts.bound
+def check_solver(solver: Solver) -> None:
+    """Raise for a solver whose steps cannot be combined."""
     if not isinstance(solver, AdaGrad):
         raise ValueError(
             f"solver={solver.name!r} does not say how to combine the steps of several workers; "
-            "take solver='adagrad', 'lbfgs' or 'auto'"
+            "take solver='adagrad' or 'auto'"
         )
+
+
+def check_config(config: FitConfig) -> None:
+    """Raise for parts whose steps cannot be combined."""
+    check_solver(config.parts.solver)
+    bound = config.parts.bound
     if bound.n_local:
         raise ValueError(
             f"method={bound.name!r} keeps numbers of its own for each row, and rows have none "

@@ -28,6 +28,7 @@ from bigcat.dask.local_sgd import (
 )
 from bigcat.dask.rows import Block, ClassNumbers, FolderRows, MemoryRows, training_rows
 from bigcat.training.config import FitConfig
+from bigcat.training.loop import Process
 from bigcat.training.snapshot import Place, Snapshot
 
 
@@ -60,11 +61,12 @@ def train_piece(
     end: int,
     turn: RoundSeed,
 ) -> Steps | None:
+    """Train on a piece of a block; return None for a piece without rows."""
     data = training_rows(rows, numbers, piece.first, piece.last, end, piece.seed)
     return train_part(config, statistics, data, before, turn) if data.n_rows else None
 
 
-class Rounds:
+class Rounds(Process):
     """A `bigcat.training.loop.Process`: an epoch on a cluster.
 
     Parameters

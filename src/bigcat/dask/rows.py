@@ -6,29 +6,24 @@ Both kinds of blocks have the same methods, so that a fit does not know which it
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import shutil
-import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fsspec
 import numpy as np
 import scipy.sparse
 from dask import delayed, is_dask_collection
-from distributed import Future, get_worker
+from distributed import Future
 from sklearn.utils.class_weight import compute_class_weight
 
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.survey import Survey, merge_surveys, survey_rows
 from bigcat.data.dataset import DataError
 from bigcat.data.files import stacked
-from bigcat.data.shards import INDEX, Index, Shards, open_shards
+from bigcat.data.shards import Index, Shards, open_shards
 from bigcat.estimators import inputs
 from bigcat.linear.labels import encode
 from bigcat.training.data import TrainingData
@@ -37,10 +32,6 @@ from bigcat.training.data import TrainingData
 MAX_BLOCK_BYTES = 1 << 27
 #: Surveys that one task adds up.
 SURVEYS_PER_TASK = 16
-#: Characters that make a name a pattern.
-WILDCARDS = "*?["
-#: Threads of a worker that need the same folder copy it once.
-_COPYING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -67,6 +58,7 @@ class ClassNumbers:
 
     @classmethod
     def of(cls, survey: Survey, class_weight: Any) -> ClassNumbers:
+        """Return the numbers of the surveyed classes, the most frequent first."""
         factors = None
         if isinstance(class_weight, str):  # "balanced"
             present = survey.counts > 0
@@ -93,6 +85,7 @@ class CheckedRows(NamedTuple):
     weights: np.ndarray
 
     def survey(self, with_digest: bool) -> Survey:
+        """Survey the rows."""
         return survey_rows(self.X, self.y, self.weights, with_digest)
 
 
@@ -108,6 +101,7 @@ class MemoryRows(NamedTuple):
         return np.random.RandomState(seed).permutation(len(self.labels))[first:last]
 
     def take(self, numbers: ClassNumbers, places: np.ndarray) -> TrainingData:
+        """Return some rows as training data."""
         return numbers.data(self.X[places], self.labels[places], self.weights[places])
 
 
@@ -137,6 +131,7 @@ class FolderRows:
             ) from error
 
     def survey(self, with_digest: bool) -> Survey:
+        """Read and survey the rows."""
         X, labels, classes = self._read(0, len(self))
         found = survey_rows(X, labels, np.ones(len(labels)))
         return Survey(**{**vars(found), "classes": classes[found.classes]})
@@ -146,6 +141,7 @@ class FolderRows:
         return np.arange(first, last)
 
     def take(self, numbers: ClassNumbers, places: np.ndarray) -> TrainingData:
+        """Read some rows as training data."""
         X, labels, classes = self._read(int(places[0]), int(places[-1]) + 1)
         if not np.array_equal(classes, numbers.classes):  # folders may differ, or lack a class
             there = np.flatnonzero(np.bincount(labels, minlength=len(classes)))
@@ -197,6 +193,7 @@ def plain(values: Any) -> Any:
 
 
 def survey_of(rows: CheckedRows | FolderRows | None, with_digest: bool) -> Survey | None:
+    """Survey rows; return None for none."""
     return None if rows is None else rows.survey(with_digest)
 
 
@@ -215,6 +212,7 @@ def in_memory(chunks: Sequence[CheckedRows], numbers: ClassNumbers) -> MemoryRow
 
 
 def concatenated(parts: Sequence[TrainingData]) -> TrainingData:
+    """Return the rows of several parts as one."""
     return TrainingData(
         stacked([part.X for part in parts]),
         np.concatenate([part.labels for part in parts]),
@@ -277,6 +275,7 @@ class FolderSource:
                 begin += index.n_rows
 
     def survey(self, with_digest: bool) -> Future[Survey]:
+        """Start a survey of all rows."""
         submit = self.cluster.submit
         surveys = [
             submit("survey", survey_of, run, with_digest, worker=worker)
@@ -286,6 +285,7 @@ class FolderSource:
         return merged(self.cluster, surveys)
 
     def blocks(self, numbers: Future[ClassNumbers]) -> list[list[Block]]:
+        """Return the blocks of each worker."""
         return [[Block(run, len(run), len(run)) for run in runs] for runs in self.runs]
 
 
@@ -303,6 +303,7 @@ class CollectionSource:
         self.chunks: list[Future[CheckedRows]] = cluster.client.compute(tasks)
 
     def survey(self, with_digest: bool) -> Future[Survey]:
+        """Start a survey of all rows."""
         submit = self.cluster.submit
         surveys = [submit("survey", survey_of, chunk, with_digest) for chunk in self.chunks]
         sizes = self.cluster.results([submit("size", size_of, survey) for survey in surveys])
@@ -347,7 +348,7 @@ def source_of(
             raise ValueError(
                 "rows in folders have labels and count once each; leave y and sample_weight out"
             )
-        return FolderSource(cluster, [folder for one in several for folder in folders_of(one)])
+        return FolderSource(cluster, [folder_of(one) for one in several])
     if y is None:
         raise ValueError("y is missing; give the labels of X, or folders of rows as X")
     return CollectionSource(cluster, X, y, sample_weight)
@@ -406,73 +407,17 @@ def _chunks(name: str, values: Any, like: Any = None, n: int = 0) -> list[Any]:
     return chunks_of_rows(values) if like is None else chunks_like(name, values, like, n)
 
 
-# Folders by name: paths, patterns, and addresses of what fsspec opens
-
-
-def folders_of(given: Shards | str | os.PathLike[str]) -> list[tuple[str, Index]]:
-    """Return the names and indices of folders; a pattern stands for all that it matches."""
+def folder_of(given: Shards | str | os.PathLike[str]) -> tuple[str, Index]:
+    """Return the name of a folder and its index."""
     if isinstance(given, Shards):
-        return [(str(given.folder.absolute()), given.index)]
-    name = os.fspath(given)
-    if not any(sign in name for sign in WILDCARDS):
-        names = [name if "://" in name else str(Path(name).absolute())]
-    else:
-        files, pattern = fsspec.core.url_to_fs(name)
-        found = sorted(files.glob(f"{pattern.rstrip('/')}/{INDEX}"))
-        if not found:
-            raise DataError(
-                f"{name}: no folder of rows has such a name; `bigcat convert` makes them"
-            )
-        folders = [path[: -len(INDEX) - 1] for path in found]
-        names = [files.unstrip_protocol(path) for path in folders] if "://" in name else folders
-    return [(name, _index(name)) for name in names]
-
-
-def _index(name: str) -> Index:
-    if "://" not in name:
-        return Index.read(Path(name))
-    with tempfile.TemporaryDirectory() as here:
-        files, path = fsspec.core.url_to_fs(name)
-        try:
-            files.get_file(f"{path.rstrip('/')}/{INDEX}", f"{here}/{INDEX}")
-            return Index.read(Path(here))
-        except (OSError, DataError) as error:
-            raise DataError(
-                f"{name}: {INDEX} cannot be read ({str(error).replace(here, name)})"
-            ) from error
+        return str(given.folder.absolute()), given.index
+    return str(Path(given).absolute()), Index.read(Path(given))
 
 
 @functools.lru_cache(maxsize=8)
 def opened(name: str, fingerprint: str) -> Shards:
     """Open a folder, once per process: reading the names of many classes takes a while."""
-    if "://" in name:
-        with _COPYING:
-            shards = open_shards(_copied(name, fingerprint))
-    else:
-        shards = open_shards(name)
+    shards = open_shards(name)
     if shards.fingerprint != fingerprint:
         raise DataError(f"{name}: its rows are others than when the fit began; begin anew")
     return shards
-
-
-def _copied(name: str, fingerprint: str) -> Path:
-    """Return a copy on this machine, which later fits find again."""
-    try:
-        base = Path(get_worker().local_directory)
-    except ValueError:  # not in a worker
-        base = Path(tempfile.gettempdir())
-    key = hashlib.sha256(f"{name} {fingerprint}".encode()).hexdigest()[:16]
-    target = base / f"bigcat-rows-{key}"
-    if not target.is_dir():
-        files, path = fsspec.core.url_to_fs(name)
-        base.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=base))
-        try:
-            files.get(path.rstrip("/"), str(temporary / "rows"), recursive=True)
-            (temporary / "rows").rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was quicker
-                raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    return target

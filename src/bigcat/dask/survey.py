@@ -52,6 +52,7 @@ class Survey:
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return self.sizes.n_rows
 
     @property

@@ -55,11 +55,11 @@ class Reader(ABC):
         False if rows may lack labels; every row then has the label 0.
     """
 
-    #: Whether rows are texts, which a vectoriser turns into features.
+    #: True if rows are texts, which a vectoriser turns into features.
     is_text = False
-    #: Whether labels are spelled, so that integers are told by their spelling.
+    #: True if labels are text, so that their spelling shows which are integers.
     spells_labels = True
-    #: Whether each file says how many columns there are.
+    #: True if each file states its number of columns.
     states_columns = True
 
     def __init__(self, path: Path, *, n_features: int | None = None, labelled: bool = True) -> None:

@@ -88,6 +88,7 @@ class Index:
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return self.rows[-1]
 
     @property
@@ -117,11 +118,13 @@ class Index:
         return digest_of({**asdict(self), "arrays": "", "report": {}})
 
     def class_labels(self) -> np.ndarray:
+        """Return the labels as an array."""
         if all(isinstance(name, int) for name in self.classes):
             return np.array(self.classes, np.int64)
         return array_of_strings(self.classes)
 
     def write(self, folder: Path) -> None:
+        """Replace the index of a folder."""
         content = asdict(self)
         head = {"format_version": FORMAT_VERSION, "sha256": digest_of(content)}
         with replacing(folder / INDEX) as file:
@@ -129,6 +132,7 @@ class Index:
 
     @classmethod
     def read(cls, folder: Path) -> Index:
+        """Read and check the index of a folder; raise DataError for a damaged one."""
         path = folder / INDEX
         try:
             found = json.loads(path.read_bytes())
@@ -175,6 +179,7 @@ class Index:
 
 
 def digest_of(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of plain values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -356,6 +361,7 @@ class Shards:
 
     @property
     def vectorizer(self) -> Any:
+        """Fitted vectoriser of text, or None."""
         from bigcat.data.vectorizers import load_vectorizer
 
         if self.index.vectorizer is None:

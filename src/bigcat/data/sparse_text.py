@@ -131,6 +131,7 @@ class SvmlightReader(LinesReader):
         return first, n if self.n_features is None else self.n_features
 
     def counts_from_zero(self, facts: Facts) -> bool:
+        """Return True if indices count from 0."""
         if self.zero_based == "auto":
             return facts.get("lowest", 1) == 0
         return self.zero_based

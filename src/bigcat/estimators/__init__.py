@@ -7,16 +7,14 @@ from bigcat.training.history import History
 
 if TYPE_CHECKING:
     from bigcat.estimators.bayesian import BayesianClassifier
-    from bigcat.estimators.categorical import CategoricalDistribution
     from bigcat.estimators.linear import LinearClassifier
 
 _HOME = {
     "BayesianClassifier": "bigcat.estimators.bayesian",
-    "CategoricalDistribution": "bigcat.estimators.categorical",
     "LinearClassifier": "bigcat.estimators.linear",
 }
 
-__all__ = ["BayesianClassifier", "CategoricalDistribution", "History", "LinearClassifier"]
+__all__ = ["BayesianClassifier", "History", "LinearClassifier"]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigcat._system import available_cores
 from bigcat._warnings import warn_caller
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
-from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
+from bigcat.bayes.priors import resolve_prior
 from bigcat.checks import check_whole
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
@@ -34,7 +34,7 @@ from bigcat.training.history import History
 
 
 def _takes_batches(estimator: BayesianClassifier) -> bool:
-    """Is there a `partial_fit`?  The method knows."""
+    """Return True if the method has a `partial_fit`; raise AttributeError otherwise."""
     try:
         method, prior = estimator.method_and_prior()
     except ValueError:
@@ -62,7 +62,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         Options are those of an object, `bigcat.bayes.Laplace`, `bigcat.bayes.IndependentBinary` or
         `bigcat.bayes.AugmentReducePosterior`: ``BayesianClassifier(Laplace(noise="gaussian"))``, or
         ``set_params(method__noise="gaussian")``.
-    prior : {"auto", "learned", "gaussian", "hierarchical", "horseshoe"} or Prior, default="auto"
+    prior : {"auto", "learned", "gaussian", "horseshoe"} or Prior, default="auto"
         "learned" is normal with a scale that is learnt from the data, in units of the columns;
         "gaussian" is N(0, 1) for every weight and the intercept.  "auto" is "learned" for
         "laplace" and the papers' "gaussian" for their methods.  Options are those of an object,
@@ -197,12 +197,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
         method, prior = self.method_and_prior()
-        checkpoint = checkpoints.of(self, resume)
-        if checkpoint is not None and checkpoint.weights_folder is not None:
-            raise ValueError(
-                f"weights_folder={checkpoint.weights_folder!r} is for LinearClassifier, and "
-                "posteriors lie in memory; leave it out"
-            )
+        checkpoints.of(self, resume)
         if self.checkpoint is not None and not method.keepable:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r} is for stochastic fits, and method="
@@ -234,11 +229,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     ) -> BayesianClassifier:
         """Learn from a batch of rows, after `fit` or other batches.
 
-        For "laplace" what is known so far, as a Gaussian, is the prior of the new rows; a learnt
-        scale is that of the first batch, and `evidence_` is NaN from the second on.  For
-        "independent-binary" with a Gaussian prior it is a natural-gradient step: step t moves
-        t^-step_power of the way to the batch's own optimum, so many calls are best, and
-        `evidence_` is an estimate from the last batch.
+        The method is "laplace": the posterior so far, as a Gaussian, is the prior of the new rows.
+        A learned scale is that of the first batch, and `evidence_` is NaN from the second on.
 
         Parameters
         ----------
@@ -323,7 +315,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             warn_caller(f"evidence_ is NaN: {self.evidence_reason_}")
         return self._evidence
 
-    # What model files hold
+    # Content of model files
 
     @property
     def fitted(self) -> FittedPosterior:
@@ -334,7 +326,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             self._evidence,
             self.history_,
             self._seen,
-            self._stream,
             bounds_evidence=hasattr(self, "elbo_"),
             why_no_evidence=self.evidence_reason_,
         )
@@ -406,7 +397,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.history_: History = fitted.history
         self.n_iter_: int = len(fitted.history)
         self._seen: Seen = fitted.seen
-        self._stream: Any = fitted.stream
 
 
 def _encode(y: np.ndarray, classes: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:

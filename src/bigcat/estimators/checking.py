@@ -1,4 +1,4 @@
-"""Checks that people can run on their own model: coverage of intervals, calibration."""
+"""Checks of a fitted model: coverage of intervals, calibration."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from bigcat.bayes import PosteriorMethod, Prior
-from bigcat.bayes.calibration import CalibrationCheck, check_calibration
-from bigcat.bayes.coverage import TRUTHS, CoverageCheck, Simulation
-from bigcat.bayes.posterior import GaussianPosterior, tails_of
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.bayes.priors import WeightPrior
 from bigcat.checks import check_choice, check_whole
 from bigcat.estimators import inputs
+from bigcat.inference.calibration import CalibrationCheck, check_calibration
+from bigcat.inference.coverage import TRUTHS, CoverageCheck, Simulation
+from bigcat.inference.table import tails_of
 from bigcat.training import progress
 
 
@@ -38,7 +39,7 @@ class PosteriorChecks:
         weights: str = "posterior",
         random_state: int | np.random.RandomState | None = None,
     ) -> CoverageCheck:
-        """How much of the truth do intervals hold, with rows such as these?  By simulation.
+        """Simulate how much of the truth intervals hold, with rows such as these.
 
         Each replicate draws weights that are then true, draws a label for every row of X from
         them, fits a clone to these labels, and counts how many of the true class probabilities lie
@@ -59,7 +60,7 @@ class PosteriorChecks:
 
         Returns
         -------
-        bigcat.bayes.coverage.CoverageCheck
+        bigcat.inference.coverage.CoverageCheck
             ``coverage`` with its ``standard_error``, ``widths``, ``plot()``.
 
         Examples
@@ -118,7 +119,7 @@ class PosteriorChecks:
         return check
 
     def check_calibration(self, X: Any, y: ArrayLike, n_bins: int = 10) -> CalibrationCheck:
-        """Is the predicted class right as often as its probability says?  On held-out rows.
+        """Compare predicted probabilities with the accuracy on held-out rows.
 
         Parameters
         ----------
@@ -130,7 +131,7 @@ class PosteriorChecks:
 
         Returns
         -------
-        bigcat.bayes.calibration.CalibrationCheck
+        bigcat.inference.calibration.CalibrationCheck
             ``averaged`` and ``plug_in``: dicts with the expected calibration error ``ece``, the
             mean ``log_likelihood``, and what `bigcat.plots.predictions.draw_reliability` draws.
 

@@ -39,21 +39,14 @@ KEPT = 2
 
 @dataclass(frozen=True, repr=False)
 class Checkpoint(Part):
-    """Folders of a stochastic fit: for checkpoints, and for weights that exceed the memory.
+    """Folder of the checkpoints of a stochastic fit.
 
     Parameters
     ----------
-    folder : path or None, default=None
-        Folder of checkpoints, made if missing; yours to delete after the fit.  None makes none.
+    folder : path
+        Made if missing; yours to delete after the fit.
     every_seconds : float, default=60
         Seconds between two checkpoints: the most that is lost.
-    weights_folder : path or None, default=None
-        A folder, on a disk with room, for weights that exceed the memory; `LinearClassifier` only.
-        `fit` and `partial_fit` keep weights and solver state in files there that are mapped to
-        memory and have no names; they are gone with the estimator, or with the process.  The bits
-        are those of a fit in memory.  If memory is short it is slower, and far slower with weights
-        that are visited at random.  For solvers that make passes, and one fit: with
-        ``method="auto"`` set `rank` or ``effort="quick"``.
 
     Examples
     --------
@@ -62,12 +55,11 @@ class Checkpoint(Part):
     Checkpoint(folder='my-fit', every_seconds=10)
     """
 
-    folder: str | os.PathLike[str] | None = None
+    folder: str | os.PathLike[str]
     every_seconds: float = 60.0
-    weights_folder: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | os.PathLike | None):
+        if not isinstance(self.folder, str | os.PathLike):
             raise ValueError(f"checkpoint={self.folder!r} must be the name of a folder, or None")
         every = self.every_seconds
         if not (is_number(every) and 0.0 <= every < math.inf):
@@ -107,7 +99,6 @@ class FolderCheckpointer(Checkpointer):
         *,
         resume: bool,
     ) -> None:
-        assert checkpoint.folder is not None
         self.folder, self.every = Path(checkpoint.folder), float(checkpoint.every_seconds)
         self.random_state = random_state
         self.n_runs = 0

@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def of(estimator: Any, resume: bool) -> Checkpoint | None:
     """Return the `checkpoint` of an estimator, checked."""
     given = estimator.checkpoint
-    if resume and (given is None or getattr(given, "folder", given) is None):
+    if resume and given is None:
         raise ValueError(
             "resume=True needs a checkpoint to go on from; set checkpoint to its folder"
         )
@@ -40,7 +40,7 @@ def checkpointer_for(
 ) -> Checkpointer:
     """Return the checkpointer of a fit of the estimator to these data."""
     checkpoint = of(estimator, resume)
-    if checkpoint is None or checkpoint.folder is None:
+    if checkpoint is None:
         return NO_CHECKPOINTS
     digests = {name: digest(value) for name, value in data.items()}
     identity = {"parameters": _parameters(estimator), "data": digests}

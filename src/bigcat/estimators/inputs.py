@@ -36,6 +36,8 @@ _X_OPTIONS: dict[str, Any] = {
 #: Types that are labels whatever their values: whole numbers, yes and no, texts.  To find that out
 #: takes scikit-learn longer than a small batch is trained on.
 LABEL_KINDS = "iubU"
+#: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them.
+MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e100, 1e12
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -74,7 +76,7 @@ def _is_ready(X: Any, estimator: Any) -> bool:
 def labelled_rows(
     X: Any, y: Any, estimator: Any, fewest: int = 2
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Checked rows, all classes, and the number of each row's; X may be a source of both."""
+    """Return checked rows, all classes, and the class number of each row."""
     if isinstance(X, Shards):
         check_alone(X, y)
         check_several(X.classes, fewest)
@@ -84,7 +86,7 @@ def labelled_rows(
 
 
 def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[Any, np.ndarray]:
-    """Checked rows and the numbers of their labels among classes that are known."""
+    """Return checked rows and the numbers of their labels among known classes."""
     if isinstance(X, Shards):
         check_alone(X, y)
         return X.X, encode(X.classes, classes)[X.labels]
@@ -93,12 +95,12 @@ def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[
 
 
 def is_source(X: Any) -> bool:
-    """Does it bring its labels?"""
+    """Return True if the rows have labels of their own."""
     return isinstance(X, Shards)
 
 
 def rows_and_labels_of(X: Any, y: Any) -> tuple[Any, Any]:
-    """Of a source its rows, mapped to files, and its labels; others as they are given."""
+    """Return the mapped rows and the labels of a source; others as they are given."""
     if not isinstance(X, Shards):
         return X, y
     check_alone(X, y)
@@ -115,7 +117,7 @@ def check_alone(source: Shards, y: Any) -> None:
 
 
 def places(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Where labels stand among sorted classes; -1 for those that do not."""
+    """Return the place of each label among sorted classes; -1 for unknown ones."""
     if (labels.dtype.kind in "biuf") != (classes.dtype.kind in "biuf"):
         return np.full(len(labels), -1)
     found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
@@ -128,6 +130,7 @@ def window_of(X: Any) -> int | None:
 
 
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:
+    """Return checked rows and labels, as `check_rows` does."""
     check_kind(X)
     check_indices(X)
     names, y = _numeric_columns(X), _one_kind_of_labels(y)
@@ -142,8 +145,9 @@ def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarr
 
 
 def _numeric_columns(X: Any) -> Sequence[Any] | None:
-    """Return the names of a data frame's columns, of which each has to hold numbers."""
+    """Return the names of a data frame's columns; raise ValueError for words in any rows."""
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+        _check_no_words(X)
         return None
     _get_feature_names(X)  # raises for names of several types, which fits would find at their end
     for place, name in enumerate(X.columns):
@@ -165,6 +169,25 @@ def _numeric_columns(X: Any) -> Sequence[Any] | None:
                     "encode the column, for example by scikit-learn's OneHotEncoder"
                 ) from None
     return list(X.columns)
+
+
+def _check_no_words(X: Any) -> None:
+    """Raise ValueError with row and column of a word in an array or a list of rows."""
+    if isinstance(X, list | tuple) and any(isinstance(row, list | tuple) for row in X[:1]):
+        X = np.array([*X, None], dtype=object)[:-1]  # rows of any lengths
+    elif not isinstance(X, np.ndarray) or X.dtype.kind not in "OU" or X.ndim != 2:
+        return
+    for row, values in enumerate(X):
+        for column, value in enumerate(values):
+            if not isinstance(value, str):
+                continue
+            try:
+                float(value)
+            except ValueError:
+                raise ValueError(
+                    f"X holds {str(value)!r} in row {row}, column {column}, and features are "
+                    "numbers; encode the column, for example by scikit-learn's OneHotEncoder"
+                ) from None
 
 
 def _canonical(X: Any, names: Sequence[Any] | None = None) -> Any:
@@ -310,11 +333,22 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
+    least, most = float(weights[weights > 0.0].min()), float(weights.max())
+    if most > MAX_WEIGHT or least < 1.0 / MAX_WEIGHT:
+        raise ValueError(
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and sums of squares of such "
+            "numbers overflow or vanish; divide the weights by their mean"
+        )
+    if most > MAX_WEIGHT_RATIO * least:
+        raise ValueError(
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and next to the largest the "
+            "smallest would be lost to rounding; set those to 0, or bound the large ones"
+        )
     return weights
 
 
 def check_groups(groups: Any, X: Any, source: Any) -> np.ndarray | None:
-    """A number for each row, the same for rows of one group; None where none are given."""
+    """Return the group number of each row; None without groups."""
     if groups is None:
         return None
     if is_source(source):

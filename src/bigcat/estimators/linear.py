@@ -30,7 +30,6 @@ from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
-from bigcat.storage import MappedFiles, Storage
 from bigcat.training import memory, progress
 from bigcat.training.config import Candidate, FitPlan
 from bigcat.training.data import TrainingData, without_duplicates
@@ -59,10 +58,6 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
             "solver='adagrad', 'adaptive' or 'sgd'"
         )
     return True
-
-
-def _stored(plan: FitPlan, storage: Storage | None) -> FitPlan:
-    return plan if storage is None else plan.stored_in(storage)
 
 
 def _check_number(classes: np.ndarray, before: np.ndarray | None, max_classes: int | None) -> None:
@@ -163,7 +158,6 @@ class LinearClassifier(LinearPredictions):
         ``fit(..., resume=True)`` goes on after a crash; on one thread with the same bits as if
         nothing had happened.  ``Checkpoint(folder, every_seconds=60)`` sets the interval.  It holds
         the weights and the solver state twice, and is yours to delete after the fit.
-        ``Checkpoint(weights_folder=folder)`` keeps weights that exceed the memory in files.
 
     Attributes
     ----------
@@ -214,7 +208,6 @@ class LinearClassifier(LinearPredictions):
     moved: ClassVar[dict[str, str]] = {
         "callbacks": "progress, which takes functions: progress=[function]",
         "warm_start": "it in fit: fit(X, y, warm_start=True)",
-        "weights_folder": "it in checkpoint: Checkpoint(weights_folder=FOLDER)",
     }
 
     @explains_unknown
@@ -301,7 +294,7 @@ class LinearClassifier(LinearPredictions):
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
             parameters and the data must be those that it was begun with.
         """
-        parameters, storage = self._parameters(), self._storage()
+        parameters = self._parameters()
         checkpoints.of(self, resume)
         given_X = X
         X, classes, labels = inputs.labelled_rows(X, y, self)
@@ -317,7 +310,7 @@ class LinearClassifier(LinearPredictions):
         if parameters.method is None and window is None:
             sample = without_duplicates(sample)
         sizes = Sizes.of(sample.X, len(classes))
-        plan = _stored(plan_for(parameters, sizes, window), storage)
+        plan = plan_for(parameters, sizes, window)
         memory.check_fit(plan, sizes, X.dtype)
         bound = bound_of(plan.first.parts.bound, parameters.method is None)
         given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
@@ -408,7 +401,7 @@ class LinearClassifier(LinearPredictions):
         array([0, 1, 2])
         """
         first = not hasattr(self, "classes_")
-        parameters, storage = self._parameters(), self._storage()
+        parameters = self._parameters()
         given_X = X
         X, all_classes, labels = inputs.labelled_rows(X, y, self, fewest=1)
         known = all_classes if first else joined(self.classes_, all_classes)
@@ -443,7 +436,7 @@ class LinearClassifier(LinearPredictions):
         else:
             config = config_for_stream(parameters, sizes, window)
             candidate, reason = Candidate("one pass", config), "rows come in parts"
-        plan = _stored(FitPlan((candidate,), reason=reason), storage)
+        plan = FitPlan((candidate,), reason=reason)
         memory.check_fit(plan, sizes, X.dtype)
         result = train_on_more(
             plan.first,
@@ -476,7 +469,7 @@ class LinearClassifier(LinearPredictions):
         dtype: DTypeLike = np.float32,
         window: int | None = None,
     ) -> int:
-        """Return the bytes of memory that `fit` needs beside the data, without weights in files.
+        """Return the bytes of memory that `fit` needs beside the data.
 
         Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
         `window` is the ``window_rows`` of Shards, whose rows need no memory.
@@ -494,8 +487,8 @@ class LinearClassifier(LinearPredictions):
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)
         most = max_row_nonzeros if sparse else n_features
         sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse, most)
-        plan = _stored(plan_for(self._parameters(), sizes, window), self._storage())
-        return memory.needed(plan, sizes, dtype).memory
+        plan = plan_for(self._parameters(), sizes, window)
+        return memory.needed(plan, sizes, dtype)
 
     # Inside
 
@@ -505,12 +498,6 @@ class LinearClassifier(LinearPredictions):
         if parameters.method is not None:
             parameters.config(parameters.method)
         return parameters
-
-    def _storage(self) -> Storage | None:
-        """Return the storage of weights outside of memory, checked before any work."""
-        checkpoint = checkpoints.of(self, resume=False)
-        folder = None if checkpoint is None else checkpoint.weights_folder
-        return None if folder is None else MappedFiles.of(folder)
 
     def _callbacks(self, checkpointer: Checkpointer = NO_CHECKPOINTS) -> Callbacks:
         """Return the observers of a fit."""

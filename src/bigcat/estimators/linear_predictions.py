@@ -1,4 +1,4 @@
-"""What a fitted linear classifier predicts, for labels as people have them, and what it holds."""
+"""Predictions, inference and weights of a fitted linear classifier."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bigcat import noise as noises
@@ -34,7 +33,7 @@ MAX_COEF_WEIGHTS = 1 << 22
 
 
 class LinearPredictions(ClassifierMixin, WithParts):
-    """What an estimator with linear weights tells: predictions, and its model by itself."""
+    """Predictions of an estimator with linear weights, and its model."""
 
     noise: str | Noise
     l2: float | str
@@ -65,7 +64,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return self.__getattribute__(name)  # raises once more, with its own reason
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
+        """Return scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
         X = inputs.check_for_prediction(self, X)
         scores: np.ndarray = np.concatenate([s for _, s in self.linear_model().score_blocks(X)])
         if len(self.classes_) == 2:
@@ -73,7 +72,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         X = inputs.check_for_prediction(self, X)
         labels: np.ndarray = self.classes_[self.linear_model().best(X)]
         return labels
@@ -81,7 +80,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy, as in scikit-learn; X may be `bigcat.data.Shards`, which have labels."""
+        """Return the accuracy, as in scikit-learn; `bigcat.data.Shards` have labels."""
         if inputs.is_source(X):
             inputs.check_alone(X, y)
             best = self.linear_model().best(inputs.check_for_prediction(self, X))
@@ -90,18 +89,18 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return float(super().score(X, y, sample_weight))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
+        """Return log-probabilities of all classes, (n, n_classes)."""
         X = inputs.check_for_prediction(self, X)
         return self.linear_model().log_proba(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes); rows add up to one."""
+        """Return probabilities of all classes, (n, n_classes); rows add up to one."""
         log_probabilities = self.predict_log_proba(X)
         np.exp(log_probabilities, out=log_probabilities)
         return log_probabilities
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, without an (n, K) array.
+        """Return the `k` most probable classes of each row, without an (n, K) array.
 
         Returns
         -------
@@ -112,61 +111,13 @@ class LinearPredictions(ClassifierMixin, WithParts):
         columns, log_probabilities = self.linear_model().top_k(X, k)
         return self.classes_[columns], log_probabilities
 
-    def log_proba_of(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        normaliser: str = "exact",
-        n_samples: int = 1024,
-        return_std: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> Any:
-        """Log-probability of one class per row, (n,).
-
-        Parameters
-        ----------
-        X, y : rows, and the class of each
-        normaliser : {"exact", "sampled"}, default="exact"
-            "sampled", for the softmax, estimates it without bias from `n_samples` classes per row,
-            whose number sets the cost, not that of all classes.  (But for the first call, which
-            makes a table of all of them.)  The logarithm turns what scatter is left into
-            log-probabilities that are too high by about half the square of their standard error.
-            Classes are drawn by the softmax of the intercepts, mixed with uniform: where a row has
-            probable classes that this rarely draws, estimates and their errors are too optimistic
-            until `n_samples` finds them.
-        n_samples : int, default=1024
-        return_std : bool, default=False
-            Return standard errors too, (n,): by the delta method, 0 for "exact".
-        random_state : int, RandomState or None, default=None
-            Of the draws.
-
-        Examples
-        --------
-        >>> import numpy as np, bigcat
-        >>> X = np.eye(30, dtype=np.float32).repeat(5, axis=0)
-        >>> y = X.argmax(axis=1)
-        >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
-        >>> log_p, std = model.log_proba_of(
-        ...     X, y, normaliser="sampled", return_std=True, random_state=0
-        ... )
-        >>> bool((np.abs(log_p - model.log_proba_of(X, y)) < 5 * std).all())
-        True
-        """
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Return the log-probability of one class per row, (n,)."""
         X, labels = self._check_pairs(X, y)
-        if normaliser == "exact":
-            log_probs, std = self.linear_model().log_proba_of(X, labels), np.zeros(len(labels))
-        elif normaliser == "sampled":
-            found, std = self.linear_model().sampled_log_proba_of(
-                X, labels[:, None], n_samples, check_random_state(random_state)
-            )
-            log_probs = found[:, 0]
-        else:
-            raise ValueError(f"normaliser={normaliser!r} is neither 'exact' nor 'sampled'")
-        return (log_probs, std) if return_std else log_probs
+        return self.linear_model().log_proba_of(X, labels)
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """The bound of the fit on `log_proba_of`, at the best local parameters, (n,).
+        """Return the bound of the fit on `log_proba_of`, at the best local parameters, (n,).
 
         It is `bound_`, and `log_proba_of` itself where that was fitted.
         """
@@ -312,7 +263,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
     # The fitted model
 
     def linear_model(self) -> LinearModel:
-        """The fitted model by itself: checked rows and numbered classes, no labels."""
+        """Return the fitted model itself, which takes checked rows and numbered classes."""
         fitted: LinearModel | None = getattr(self, "_fitted_model", None)
         if fitted is None:
             check_is_fitted(self)
@@ -336,7 +287,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
             self._keep_model()
 
     def _weights(self) -> Weights:
-        """Fitted weights, of whatever kind."""
+        """Return fitted weights, of whatever kind."""
         return weights_from(lambda name: self.__dict__.get(f"{name}_"))
 
     def _set_weights(self, weights: Weights) -> None:

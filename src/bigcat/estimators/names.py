@@ -1,4 +1,4 @@
-"""Classes and features by the names that people have for them."""
+"""Classes and features by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LISTED = 5
 
 
 def feature_names(estimator: Any, intercept: bool) -> list[str]:
-    """Of the columns of the weights: those that X had, or x0, x1, ...; the intercept's last.
+    """Return the names of the columns of X, or x0, x1, ...; the intercept comes last.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def feature_names(estimator: Any, intercept: bool) -> list[str]:
 
 
 def column_numbers(features: ArrayLike, names: Sequence[str]) -> np.ndarray:
-    """Columns by name or by number, in the order in which they are asked for."""
+    """Return columns by name or by number, in the order in which they are asked for."""
     asked = np.atleast_1d(np.asarray(features, dtype=object)).tolist()
     places = {name: m for m, name in enumerate(names)}
     found = []
@@ -48,7 +48,7 @@ def column_numbers(features: ArrayLike, names: Sequence[str]) -> np.ndarray:
 
 
 def class_numbers(parameter: str, labels: ArrayLike, classes: np.ndarray) -> np.ndarray:
-    """Numbers of the labels among the sorted `classes`."""
+    """Return the numbers of the labels among the sorted `classes`."""
     asked = np.atleast_1d(np.asarray(labels))
     try:
         places = np.minimum(np.searchsorted(classes, asked), len(classes) - 1)

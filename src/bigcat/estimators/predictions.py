@@ -1,4 +1,4 @@
-"""What a fitted posterior predicts, for labels as people have them."""
+"""Predictions, intervals and tables of a fitted posterior."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from bigcat.bayes.posterior import HOW, GaussianPosterior, tails_of
-from bigcat.bayes.summary import summarise
+from bigcat.bayes.posterior import HOW, GaussianPosterior
 from bigcat.checks import check_whole
 from bigcat.estimators import inputs
 from bigcat.estimators.names import class_numbers, column_numbers, feature_names
@@ -22,30 +21,32 @@ from bigcat.inference import (
     quantile_names,
     softmax_slopes,
 )
+from bigcat.inference.summary import summarise
+from bigcat.inference.table import tails_of
 from bigcat.linear.labels import encode
 from bigcat.training.history import History
 
 
 class PosteriorPredictions:
-    """What an estimator with a `posterior_` tells: predictions, intervals, a summary."""
+    """Predictions, intervals and summary of an estimator with a `posterior_`."""
 
     posterior_: GaussianPosterior
     classes_: np.ndarray
     history_: History
 
     def predict(self, X: Any, posterior: str = "averaged") -> np.ndarray:
-        """The most probable class of each row, averaged over the posterior or at its mean."""
+        """Return the most probable class of each row."""
         X = self._check_for_prediction(X, posterior)
         labels: np.ndarray = self.classes_[self.posterior_.best(X, posterior)]
         return labels
 
     def predict_log_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
+        """Return log-probabilities of all classes, (n, n_classes)."""
         X = self._check_for_prediction(X, posterior)
         return self.posterior_.log_proba(X, posterior)
 
     def predict_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes); rows add up to one.
+        """Return probabilities of all classes, (n, n_classes); rows add up to one.
 
         Parameters
         ----------
@@ -61,7 +62,7 @@ class PosteriorPredictions:
     def predict_top_k(
         self, X: Any, k: int = 5, posterior: str = "averaged"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, without an (n, K) array.
+        """Return the `k` most probable classes of each row, without an (n, K) array.
 
         Returns
         -------
@@ -73,7 +74,7 @@ class PosteriorPredictions:
         return self.classes_[columns], log_probabilities
 
     def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "averaged") -> np.ndarray:
-        """Log-probability of one class per row, (n,)."""
+        """Return the log-probability of one class per row, (n,)."""
         X = self._check_for_prediction(X, posterior)
         labels = encode(y, self.classes_)
         if len(labels) != X.shape[0]:
@@ -89,7 +90,7 @@ class PosteriorPredictions:
         n_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Credible intervals of the class probabilities, lower and upper ends, each (n, n_classes).
+        """Return credible intervals of the class probabilities: two arrays (n, n_classes).
 
         Parameters
         ----------
@@ -123,7 +124,7 @@ class PosteriorPredictions:
         n_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Credible intervals of log p(first | x) - log p(second | x), each (n,).
+        """Return credible intervals of log p(first | x) - log p(second | x), each (n,).
 
         Of a softmax they are exact: its log-odds are a difference of two scores.  Where classes
         are independent in the posterior, variances of the two scores add up.

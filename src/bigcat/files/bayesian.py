@@ -11,10 +11,10 @@ from bigcat._io.checks import MAX_WEIGHT, check, check_floats, is_number, is_who
 from bigcat.bayes import METHODS
 from bigcat.bayes import covariance as forms
 from bigcat.bayes._columns import ColumnScaling
-from bigcat.bayes.likelihoods import LIKELIHOODS
-from bigcat.bayes.links import LINKS
+from bigcat.bayes.binary.likelihoods import LIKELIHOODS
+from bigcat.bayes.binary.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Seen
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.priors import WeightPrior
 from bigcat.files.codec import Arrays, Read, from_json, to_json
 from bigcat.noise import Noise, resolve
 
@@ -22,20 +22,15 @@ if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History
 
 #: The arrays of each covariance in the order of its constructor, and their shapes for K classes
-#: and M weights per class, J = K M weights in all.  Draws S, directions L, their numbers R and B
-#: are as in the file.  "=K" is that number itself, which is not stored.
+#: and M weights per class, J = K M weights in all.  The number of draws, S, is
+#: as in the file.  "=K" is that number itself, which is not stored.
 COVARIANCES: dict[str, tuple[type[forms.Covariance], dict[str, str]]] = {
     "shared full": (forms.SharedFull, {"matrix": "MM", "log_determinant": ""}),
     "class full": (forms.ClassFull, {"matrices": "KMM", "logs": "K"}),
     "shared diagonal": (forms.SharedDiagonal, {"values": "M"}),
     "class diagonal": (forms.ClassDiagonal, {"values": "KM"}),
-    "spectral": (forms.Spectral, {"basis": "MM", "spectra": "KM"}),
     "joint full": (forms.JointFull, {"matrix": "JJ", "n_classes": "=K"}),
     "draws": (forms.Drawn, {"deviations": "SKM"}),
-    "low-rank": (
-        forms.LowRank,
-        {"scales": "KR", "directions": "KLR", "shrinkage": "KL", "basis": "BR"},
-    ),
 }
 #: Most draws that predictions make: each takes memory.
 _MAX_DRAWS = 1_000_000
@@ -58,7 +53,6 @@ _BOUNDS = {
     "covariance.matrix": (-(MAX_WEIGHT**2), MAX_WEIGHT**2),
     "covariance.matrices": (-(MAX_WEIGHT**2), MAX_WEIGHT**2),
     "covariance.values": (0.0, MAX_WEIGHT**2),
-    "covariance.spectra": (0.0, MAX_WEIGHT**2),
     "weight_prior.precision": (0.0, math.inf),
     "columns.sizes": (0.0, MAX_WEIGHT**2),
     "columns.centres": (-(MAX_WEIGHT**2), MAX_WEIGHT**2),
@@ -135,20 +129,24 @@ def restore_posterior(
 
     columns = _columns(arrays, sizes, n_features, intercept, take)
     form, parts = COVARIANCES[stored["covariance"]]
-    posteriors = {method.posterior.kind: method.posterior for method in METHODS.values()}
-    posterior = posteriors[stored["kind"]].of_facts(
+    posteriors: dict[str, Any] = {m.posterior.kind: m.posterior for m in METHODS.values()}
+    facts = stored["facts"]
+    if stored["kind"] == "noise":
+        if noise is None:
+            raise ValueError("the posterior of a model with a noise needs that noise")
+        facts = facts | {"noise": resolve(noise)}
+    posterior = posteriors[stored["kind"]](
         take("mean", "KM"),
         form(*[take(f"covariance.{name}", axes) for name, axes in parts.items()]),
         intercept=intercept,
         classes=model.classes_,
-        noise=None if noise is None else resolve(noise),
-        facts=stored["facts"],
         columns=columns,
+        **facts,
     )
     if arrays:
         of_one = "PM" if len(arrays.get("weight_prior.precision", ())) == 1 else "KM"
         sizes |= {"P": 1}
-        axes = {"mean": "M", "precision": of_one, "root": "MM"}
+        axes = {"mean": "M", "precision": of_one}
         names = [name.removeprefix("weight_prior.") for name in arrays]
         prior = {name: take(f"weight_prior.{name}", axes[name]) for name in names}
         posterior.prior = WeightPrior(**prior)

@@ -23,7 +23,7 @@ SCHEMA: dict[str, Any] = {
     "estimator": {"LinearClassifier", "BayesianClassifier"},
     "parameters": dict,
     "left_out": dict,
-    "noise": ({"name": str, "custom": bool, "probabilities": {"quadrature", "importance"}},),
+    "noise": ({"name": str, "custom": bool},),
     "fitted": {
         "classes": dict,
         "class_count": dict | None,

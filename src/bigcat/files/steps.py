@@ -25,7 +25,7 @@ from bigcat.data.tables import NUMBERS, numbers_only, require_pyarrow, words_of
 from bigcat.data.vectorizers import VECTORIZERS, describe_vectorizer, make_vectorizer
 
 _SCHEMA, _NEEDS = "schema.json", "steps of scikit-learn in a model file need"
-#: Where classes of steps may be; trees and neighbours follow their arrays without a look.
+#: Modules of allowed classes; trees and neighbours follow their arrays without checks.
 _MODULES = re.compile(
     r"builtins|numpy(\..+)?|scipy\.special\..+|_operator|sklearn\.(compose|decomposition|"
     r"feature_extraction|feature_selection|impute|kernel_approximation|pipeline|preprocessing|"
@@ -162,7 +162,7 @@ def _kinds(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _reproducible(content: bytes) -> bytes:
-    """Number objects, which skops names by their addresses in memory, and leave out the time."""
+    """Replace addresses in memory, by which skops names objects, by numbers; drop the time."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     schema = members.pop(_SCHEMA).decode()

@@ -80,7 +80,6 @@ def save_model(
     dtype : {"float32", "float16", "int8"}
         Type of the stored weights of a `LinearClassifier`: as they are, or rounded to half or a
         quarter of the bytes (int8 with one scale for each class, or feature of ``embedding_``).
-        `bigcat.storage_loss` returns the cost in log-likelihood.
 
     Returns
     -------
@@ -230,9 +229,7 @@ def load_model(
         fitted = get("fitted")
         _check_fitted(fitted)
         fitted_noise = _chosen_noise(header["noise"], noise)
-        moved = getattr(getattr(estimators, kind), "moved", {})  # parameters of older files
-        known = {name: v for name, v in get("parameters").items() if name not in moved}
-        parameters = {name: make_part(kind, name, v) for name, v in known.items()}
+        parameters = {name: make_part(kind, name, v) for name, v in get("parameters").items()}
         if linear is not None:
             parameters["noise"] = fitted_noise
         elif fitted_noise is not None and hasattr(parameters.get("method"), "noise"):
@@ -375,13 +372,11 @@ def _describe_noise(noise: Any) -> dict[str, Any] | None:
         return None
     noise = resolve(noise)
     custom = isinstance(noise, CustomNoise)
-    return {"name": noise.name, "custom": custom, "probabilities": noise.probabilities}
+    return {"name": noise.name, "custom": custom}
 
 
 def _chosen_noise(stored: dict[str, Any] | None, given: Any) -> Any:
     """Return the noise that the file names, or the one that was given for it, or None."""
-    from bigcat.noise import resolve
-
     if stored is None:
         return None
     name = stored["name"]
@@ -399,8 +394,7 @@ def _chosen_noise(stored: dict[str, Any] | None, given: Any) -> Any:
             "hold",
             "pass them: load_model(path, noise=...)",
         )
-    usual = stored["probabilities"] == "quadrature"
-    return name if usual else replace(resolve(name), probabilities=stored["probabilities"])
+    return name
 
 
 def _without_seconds(value: Any) -> Any:

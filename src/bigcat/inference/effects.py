@@ -79,7 +79,7 @@ def effects_with_errors(
     shares = row_weights / row_weights.sum()
     p = softmax(rows @ fit.coef.T, axis=1)
     coef = fit.coef[:, : rows.shape[1] - int(fit.intercept)]
-    # Of row i, class k and feature j: p_ik apart[k][i, j] is the effect.
+    # The effect of row i, class k and feature j is p_ik apart[k][i, j].
     mean_weights = p @ coef
     apart = [weights - mean_weights for weights in coef]
     effects = np.array([(shares * p[:, k]) @ apart[k] for k in range(len(coef))])

@@ -77,6 +77,7 @@ class ResultsTable:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
         return len(self), len(self.columns)
 
     def to_frame(self) -> Any:
@@ -183,11 +184,16 @@ def wald_columns(
     return columns | {low: estimate - half, high: estimate + half}
 
 
-def quantile_names(level: float) -> tuple[str, str]:
-    """Return the names of the two ends of an equal-tailed interval: 0.9 gives "5%" and "95%"."""
+def tails_of(level: float) -> np.ndarray:
+    """Return the two tail probabilities of an equal-tailed interval."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r} must lie between 0 and 1")
-    tail = 50.0 * (1.0 - level)
+    return np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+
+
+def quantile_names(level: float) -> tuple[str, str]:
+    """Return the names of the two ends of an equal-tailed interval: 0.9 gives "5%" and "95%"."""
+    tail = 100.0 * float(tails_of(level)[0])
     return f"{tail:.6g}%", f"{100.0 - tail:.6g}%"
 
 

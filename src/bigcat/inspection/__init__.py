@@ -9,7 +9,7 @@ shows.  None of them allocates an array of rows times classes or of classes time
 from bigcat.inspection.explanation import explain
 from bigcat.inspection.features import strongest_features
 from bigcat.inspection.leakage import LeakageReport, check_leakage
-from bigcat.inspection.predictions import confusions, hit_curve, training_counts
+from bigcat.inspection.predictions import confusions, hit_curve
 from bigcat.inspection.similarity import class_map, nearest_classes
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "hit_curve",
     "nearest_classes",
     "strongest_features",
-    "training_counts",
 ]

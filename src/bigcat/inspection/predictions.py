@@ -7,43 +7,9 @@ from typing import Any
 import numpy as np
 
 from bigcat.metrics import RowMeasures
-from bigcat.pipelines import apart
 
 #: Values of k at which a hit curve has a point.
 HIT_POINTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
-
-
-def training_counts(model: Any) -> np.ndarray:
-    """Return the number of training rows of each class, in the order of ``classes_``.
-
-    Parameters
-    ----------
-    model : fitted LinearClassifier or BayesianClassifier
-
-    Returns
-    -------
-    array of shape (n_classes,)
-
-    Raises
-    ------
-    ValueError
-        If the model comes from a file that was written before models stored their counts.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from bigcat import LinearClassifier, inspection
-    >>> X, y = load_iris(return_X_y=True)
-    >>> inspection.training_counts(LinearClassifier(random_state=0).fit(X, y)).tolist()
-    [50, 50, 50]
-    """
-    counts = getattr(apart(model).classifier, "class_count_", None)
-    if counts is None:
-        raise ValueError(
-            "the model does not know how many training rows each class had, as models of older "
-            "files do not; give the counts, or fit it again"
-        )
-    return np.asarray(counts)
 
 
 def hit_curve(rows: RowMeasures) -> list[dict[str, float]]:

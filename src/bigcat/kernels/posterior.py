@@ -10,7 +10,7 @@ import numpy as np
 from bigcat.bounds.augment_reduce import (
     QuadratureAugmentReduceTag,
     SoftmaxAugmentReduceTag,
-    _move_natural,
+    move_natural,
 )
 from bigcat.compile import device, implement, kernel
 from bigcat.kernels.train_rows import MIN_GRADIENT
@@ -88,7 +88,7 @@ def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, 
         grads[n], curvatures[n] = negative_sum(grads, n), -negative_sum(curvatures, n)
         if moved == 0 and progress > 0.0:
             u_grad = local[1] * (hessian - curvatures[n])
-            _move_natural(local, progress, bound.gain, grad + grads[n], u_grad)
+            move_natural(local, progress, bound.gain, grad + grads[n], u_grad)
     return value
 
 

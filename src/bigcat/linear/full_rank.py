@@ -76,11 +76,6 @@ class FullRankWeights(Weights):
         weights = self.coef.T if sparse else self.coef
         return Operands(contiguous(weights), lambda x: x, sparse)
 
-    def operands_in_place(self) -> Operands:
-        if self.coef.flags.f_contiguous and not self.coef.flags.c_contiguous:
-            return Operands(contiguous(self.coef.T), scipy.sparse.csr_matrix, True)
-        return Operands(contiguous(self.coef), self.embed, False)
-
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         if sparse:
             return sparse_products(self.coef.T, dtype)
@@ -138,7 +133,7 @@ class FullRank(WeightsKind):
         self, problem: Problem, random: bool, random_state: np.random.RandomState
     ) -> FullRankWeights:
         dtype = problem.rows.values.dtype
-        zeros = self.storage.zeros(self.trained_shape(problem.sizes), dtype)
+        zeros = np.zeros(self.trained_shape(problem.sizes), dtype)
         weights = class_major(zeros, problem.rows)
         if random:  # A&R section 4: a standard deviation of 0.1
             draw_normals(weights, 0.1, random_state)
@@ -150,7 +145,7 @@ class FullRank(WeightsKind):
     def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         assert isinstance(weights, FullRankWeights)
         oriented = weights.coef.T if is_sparse(problem.rows) else weights.coef
-        return self.storage.contiguous(oriented, dtype)
+        return np.ascontiguousarray(oriented, dtype)
 
     def as_weights(
         self, trained: np.ndarray, problem: Problem, for_good: bool = False

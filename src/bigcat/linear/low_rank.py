@@ -87,9 +87,6 @@ class LowRankWeights(Weights):
         embed = sparse_products(self.features, dtype)
         return Operands(contiguous(self.classes), embed, False)
 
-    def operands_in_place(self) -> Operands:
-        return Operands(contiguous(self.classes), self.embed, False)
-
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         embed = sparse_products(self.features, dtype)
         return lambda x: class_scores(embed(x), self.classes)
@@ -147,11 +144,11 @@ class LowRank(WeightsKind):
         self, problem: Problem, random: bool, random_state: np.random.RandomState
     ) -> LowRankWeights:
         dtype = problem.rows.values.dtype
-        classes = self.storage.zeros((problem.n_classes, self.width), dtype)
+        classes = np.zeros((problem.n_classes, self.width), dtype)
         if random:  # A&R section 4: a standard deviation of 0.1
             draw_normals(classes, 0.1, random_state)
         # Random projections, which nearly preserve angles, scaled to `EMBEDDED_SIZE`.
-        features = self.storage.zeros((problem.n_features, self.width), dtype)
+        features = np.zeros((problem.n_features, self.width), dtype)
         draw_normals(features, 1.0, random_state)
         features *= dtype.type(EMBEDDED_SIZE * problem.unit / math.sqrt(self.width))
         return LowRankWeights(classes, features)
@@ -161,7 +158,7 @@ class LowRank(WeightsKind):
 
     def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         assert isinstance(weights, LowRankWeights)
-        vectors = self.storage.zeros(self.trained_shape(problem.sizes), dtype)
+        vectors = np.zeros(self.trained_shape(problem.sizes), dtype)
         vectors[: problem.n_classes] = weights.classes
         unit = weights.features.dtype.type(problem.unit)
         np.divide(weights.features, unit, out=vectors[problem.n_classes :], casting="same_kind")
@@ -172,7 +169,7 @@ class LowRank(WeightsKind):
     ) -> LowRankWeights:
         classes, features = trained[: problem.n_classes], trained[problem.n_classes :]
         unit = features.dtype.type(problem.unit)
-        out = features if for_good else self.storage.zeros(features.shape, features.dtype)
+        out = features if for_good else np.zeros(features.shape, features.dtype)
         return LowRankWeights(classes, np.multiply(features, unit, out=out))
 
     def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.special import logsumexp
 
 from bigcat._system import available_cores, map_on_threads, one_blas_thread
-from bigcat.bounds import Bound
-from bigcat.bounds._base import full_rows
+from bigcat.bounds import Bound, full_rows
 from bigcat.compile import Kernel, pays
 from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_probs_of_labels
-from bigcat.linear import sampled_normaliser
 from bigcat.linear.top_k import best_columns, check_k
 from bigcat.linear.weights import Weights
 from bigcat.noise import Noise
@@ -95,8 +91,8 @@ class LinearModel:
         The best come first, of equal scores the first class.
         """
         check_k(k, self.n_classes)
-        classes, values = self._best_classes(X, int(k), want_log=self.noise.in_closed_form)
-        if not self.noise.in_closed_form:
+        classes, values = self._best_classes(X, int(k), want_log=self.noise.softmax)
+        if not self.noise.softmax:
             for rows, scores in self.score_blocks(X):
                 found = self._of_scores(scores)
                 values[rows] = np.take_along_axis(found, classes[rows], axis=1)
@@ -104,7 +100,7 @@ class LinearModel:
 
     def log_proba(self, X: Any) -> np.ndarray:
         """Return the log-probabilities of all classes, (n, n_classes)."""
-        if not self.noise.in_closed_form:
+        if not self.noise.softmax:
             return np.concatenate([self._of_scores(s) for _, s in self.score_blocks(X)])
         out = np.empty((X.shape[0], self.n_classes), self.precision)
 
@@ -121,18 +117,16 @@ class LinearModel:
         """
         labels = np.ascontiguousarray(labels, np.int64)
         out = np.empty(len(labels))
-        if self.noise.in_closed_form or (quick and self.noise.softmax):
+        if self.noise.softmax:
 
             def uncompiled(rows: slice, scores: np.ndarray) -> None:
                 out[rows] = log_probabilities_of(self.noise, scores, labels[rows])
 
             self._run(X, log_probs_of_labels, lambda s: (labels[s], out[s]), uncompiled)
             return out
-        how = "quick" if quick else self.noise.probabilities
         for rows, scores in self.score_blocks(X):
-            parts = self._on_threads(
-                lambda s, y: log_probabilities_of(self.noise, s, y, how=how), scores, labels[rows]
-            )
+            of_some = functools.partial(log_probabilities_of, self.noise, quick=quick)
+            parts = self._on_threads(of_some, scores, labels[rows])
             out[rows] = np.concatenate(parts)
         return out
 
@@ -162,29 +156,6 @@ class LinearModel:
             )
             out[rows] = values
         return out
-
-    def sampled_log_proba_of(
-        self, X: Any, classes: np.ndarray, n_samples: int, random_state: np.random.RandomState
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return log-probabilities of some classes per row and errors of their normaliser."""
-        self.check_sampling(n_samples)
-        return sampled_normaliser.sampled_log_probs(
-            self.weights, self.intercept, self._proposal, X, classes, int(n_samples), random_state
-        )
-
-    def check_sampling(self, n_samples: object) -> None:
-        """Raise ValueError if a sampled normaliser is not defined."""
-        if not self.noise.in_closed_form:
-            raise ValueError(
-                "a sampled normaliser is for the softmax, noise='gumbel', not for "
-                f"{self.noise!r}; take normaliser='exact'"
-            )
-        if not isinstance(n_samples, numbers.Integral) or int(n_samples) < 2:
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 2")
-
-    @functools.cached_property
-    def _proposal(self) -> Any:
-        return sampled_normaliser.proposal(self.intercept)
 
     # Scores
 
@@ -280,12 +251,8 @@ class LinearModel:
             map_on_threads(task, tasks, n_threads)
 
     def _of_scores(self, scores: np.ndarray) -> np.ndarray:
-        how = self.noise.probabilities
-        parts = self._on_threads(lambda s: log_probabilities(self.noise, s, how=how), scores)
-        found: np.ndarray = np.concatenate(parts)
-        if how == "importance":  # estimates of one class each, which do not add up
-            found -= logsumexp(found, axis=1, keepdims=True)
-        return found
+        parts = self._on_threads(lambda s: log_probabilities(self.noise, s), scores)
+        return np.concatenate(parts)
 
     def _on_threads(self, function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
         """Apply `function` to parts of the arrays' rows on threads."""

@@ -27,7 +27,6 @@ from bigcat.rows import (
     trained_pairs,
 )
 from bigcat.solvers import Solver
-from bigcat.storage import MEMORY, Storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +102,9 @@ class PairedWeights(Weights):
         if not within.all():
             raise ValueError("pair_class does not ascend for each feature")
 
-    def astype(self, dtype: DTypeLike, storage: Storage = MEMORY) -> Self:
+    def astype(self, dtype: DTypeLike) -> Self:
         pair_weights = self.pair_weights.astype(dtype, copy=False)
-        return replace(self, low=self.low.astype(dtype, storage), pair_weights=pair_weights)
+        return replace(self, low=self.low.astype(dtype), pair_weights=pair_weights)
 
     def matrices(self) -> tuple[np.ndarray, ...]:
         return (self.dense().T,)
@@ -149,9 +148,6 @@ class PairedWeights(Weights):
             return PairedRows(embedded, rows, *pairs)
 
         return Operands(low.weights, paired, False)
-
-    def operands_in_place(self) -> Operands:
-        return self.operands(True, self.low.classes.dtype)
 
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         low, pairs = self.low.products(sparse, dtype), self.matrix(dtype)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +20,6 @@ from numpy.typing import DTypeLike
 
 from bigcat.rows import Problem, Sizes, read_only
 from bigcat.solvers import Solver
-from bigcat.storage import MEMORY, Storage
 
 #: Numbers drawn or computed at a time, to avoid a second copy in memory.
 BLOCK_NUMBERS = 1 << 20
@@ -103,10 +102,6 @@ class Weights(ABC):
         """Return the arguments of kernels that visit all classes."""
 
     @abstractmethod
-    def operands_in_place(self) -> Operands:
-        """Return the arguments of kernels that visit some classes, without copying weights."""
-
-    @abstractmethod
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         """Return a function that maps rows to their scores for all classes, without intercepts."""
 
@@ -140,16 +135,14 @@ class Weights(ABC):
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         """Reorder the classes as `take` does, in place, since a copy may exceed the memory."""
 
-    def copy(self, storage: Storage = MEMORY) -> Self:
-        """Return a copy in the given storage."""
-        return self.from_arrays({k: storage.copy(a) for k, a in self.arrays().items()})
+    def copy(self) -> Self:
+        """Return a copy."""
+        return self.from_arrays({k: a.copy(order="K") for k, a in self.arrays().items()})
 
-    def astype(self, dtype: DTypeLike, storage: Storage = MEMORY) -> Self:
+    def astype(self, dtype: DTypeLike) -> Self:
         """Return the weights in another precision, without a copy if possible."""
         arrays = self.arrays().items()
-        return self.from_arrays(
-            {k: a if a.dtype == dtype else storage.copy(a, dtype) for k, a in arrays}
-        )
+        return self.from_arrays({k: a.astype(dtype, copy=False) for k, a in arrays})
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -171,8 +164,6 @@ class Weights(ABC):
 class WeightsKind(ABC):
     """Kind of weights: all that is known before they exist."""
 
-    #: Storage of the arrays as large as the weights.
-    storage: Storage = field(default=MEMORY, kw_only=True, compare=False, repr=False)
     #: True if rows are scaled to a mean length of 1 before scoring.
     scales_rows: ClassVar[bool]
     #: True if scores are linear in the trained array.
@@ -183,10 +174,6 @@ class WeightsKind(ABC):
     quick_scores: ClassVar[bool] = True
     #: True if classes and features have vectors that may be moved as a whole.
     has_vectors: ClassVar[bool]
-
-    def stored_in(self, storage: Storage) -> Self:
-        """Return a copy with another storage."""
-        return replace(self, storage=storage)
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,20 +12,10 @@ from bigcat.compile import kernel
 from bigcat.part import Part
 from bigcat.verbs import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
 
-#: Supported ways to compute class probabilities.
-PROBABILITIES = ("quadrature", "importance")
-
 
 @dataclass(frozen=True, repr=False)
 class Noise(Part):
     """Additive noise of the utilities: ``y = argmax_k score_k + noise_k``.
-
-    Parameters
-    ----------
-    probabilities : {"quadrature", "importance"}, default="quadrature"
-        Method for class probabilities without a closed form. "quadrature" is exact to rounding.
-        "importance" is the papers' importance sampler, to reproduce their figures: `log_proba_of`
-        returns its estimates, and `predict_proba` normalises them.
 
     Notes
     -----
@@ -40,19 +30,6 @@ class Noise(Part):
     softmax: ClassVar[bool] = False
     #: True if the tails fall faster than exponentially, which calls for shorter steps.
     light_tails: ClassVar[bool] = False
-    probabilities: str = field(default="quadrature", kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.probabilities not in PROBABILITIES:
-            raise ValueError(
-                f"probabilities={self.probabilities!r} is not known; choose one of "
-                f"{', '.join(map(repr, PROBABILITIES))}"
-            )
-
-    @property
-    def in_closed_form(self) -> bool:
-        """Return True if predictions use the softmax formula."""
-        return self.softmax and self.probabilities != "importance"
 
     def lower(self) -> Any:
         """Return the tag that compiled code sees."""

@@ -45,8 +45,6 @@ class CustomNoise(Noise):
         Log of the distribution function and its derivative.
     log_pdf, log_pdf_grad : callable
         Log of the density and its derivative.
-    probabilities : {"quadrature", "importance"}, default="quadrature"
-        As in `Noise`.
 
     Examples
     --------
@@ -73,21 +71,13 @@ class CustomNoise(Noise):
         log_cdf_grad: ScalarFunction,
         log_pdf: ScalarFunction,
         log_pdf_grad: ScalarFunction,
-        *,
-        probabilities: str = "quadrature",
     ) -> None:
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "probabilities", probabilities)
-        self.__post_init__()
         object.__setattr__(self, "functions", (log_cdf, log_cdf_grad, log_pdf, log_pdf_grad))
 
     def options(self) -> dict[str, Any]:
-        """Return the options as a dict."""
-        return {"probabilities": self.probabilities}
-
-    def with_options(self, **changed: Any) -> CustomNoise:
-        """Return a copy with changed options."""
-        return CustomNoise(self.name, *self.functions, **(self.options() | changed))
+        """Return no options: those of the object are its functions."""
+        return {}
 
     def lower(self) -> CustomTag:
         """Return the addresses of the compiled functions."""

@@ -1,4 +1,4 @@
-"""How a fit went."""
+"""Learning curves."""
 
 from __future__ import annotations
 

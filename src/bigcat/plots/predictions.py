@@ -1,4 +1,4 @@
-"""How good and how honest predictions are.
+"""Charts of hits, calibration and confusions.
 
 Each function takes a fitted model with held-out rows; what it draws it takes from
 `bigcat.metrics`, so that a number in a picture is the number of the table.
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from bigcat import inspection, metrics
 from bigcat.inspection.predictions import bin_name
+from bigcat.pipelines import apart
 from bigcat.plots.style import BLUE, DASHED, GREY, ORANGE, legend, prepared, title
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def reliability(
 
 
 def draw_reliability(found: dict[str, Any], k: int = 1, *, ax: Axes | None = None) -> Axes:
-    """The same of what `bigcat.metrics.calibration` or `reliability` gave."""
+    """Draw a result of `bigcat.metrics.calibration` or `reliability`."""
     what = "the predicted class" if k == 1 else f"the {k} most probable classes"
     ax = prepared(
         ax,
@@ -96,7 +97,7 @@ def hit_at_k(
 
 
 def draw_hits(curve: Sequence[dict[str, float]], *, ax: Axes | None = None) -> Axes:
-    """The same of what `bigcat.inspection.hit_curve` gave."""
+    """Draw a result of `bigcat.inspection.hit_curve`."""
     ax = prepared(ax, "k, of the most probable classes", "share of rows")
     k = [point["k"] for point in curve]
     ax.plot(
@@ -135,12 +136,12 @@ def by_frequency(
     -------
     matplotlib.axes.Axes
     """
-    counts = inspection.training_counts(model) if counts is None else counts
+    counts = apart(model).classifier.class_count_ if counts is None else counts
     return draw_frequencies(metrics.by_frequency(model, X, y, counts), ax=ax)
 
 
 def draw_frequencies(bins: Sequence[dict[str, float]], *, ax: Axes | None = None) -> Axes:
-    """The same of what `bigcat.metrics.by_frequency` gave."""
+    """Draw a result of `bigcat.metrics.by_frequency`."""
     ax = prepared(ax, "training rows of the class", "share of rows")
     hits = next(name for name in bins[0] if name.startswith("hit_at_"))
     place = np.arange(len(bins))
@@ -180,7 +181,7 @@ def confusions(
 
 
 def draw_confusions(pairs: Sequence[dict[str, Any]], *, ax: Axes | None = None) -> Axes:
-    """The same of what `bigcat.inspection.confusions` gave."""
+    """Draw a result of `bigcat.inspection.confusions`."""
     height = 1.2 + 0.26 * max(len(pairs), 3)
     ax = prepared(ax, "rows", "truth, and what was predicted", size=(7, height))
     place = np.arange(len(pairs))[::-1]

@@ -1,4 +1,4 @@
-"""How all pictures look: axes without a frame, few colours, a legend that covers nothing."""
+"""Style of all charts: axes without a frame, few colours, a legend that covers nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_matplotlib() -> None:
 def prepared(
     ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE, grid: bool = True
 ) -> Axes:
-    """The given axes, or those of a new figure, in our style."""
+    """Return the given axes, or those of a new figure, in the style of bigcat."""
     require_matplotlib()
     if ax is None:
         # Without pyplot: no window system is looked for and nothing stays in a global list.
@@ -46,6 +46,7 @@ def prepared(
 
 
 def title(ax: Axes, text: str | None) -> None:
+    """Set a title, aligned on the left."""
     if text:
         ax.set_title(text, loc="left", fontsize=11)
 
@@ -60,6 +61,7 @@ def legend(ax: Axes, n_columns: int) -> None:
 
 
 def figure_of(ax: Axes) -> Figure:
+    """Return the figure of axes."""
     figure: Any = ax.get_figure()
     return figure  # type: ignore[no-any-return]
 

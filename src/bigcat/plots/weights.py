@@ -1,4 +1,4 @@
-"""What a model learned: strong weights, and which classes are alike."""
+"""Charts of strong weights and of similar classes."""
 
 from __future__ import annotations
 

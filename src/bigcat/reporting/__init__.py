@@ -26,7 +26,6 @@ def report(
     *,
     title: str | None = None,
     feature_names: Sequence[str] | None = None,
-    class_counts: ArrayLike | None = None,
     facts: dict[str, Any] | None = None,
     max_rows: int = MOST_ROWS,
     random_state: int = 0,
@@ -49,8 +48,6 @@ def report(
     feature_names : sequence of str, optional
         Names of the columns, such as ``vectorizer.get_feature_names_out()``; those that the model
         was fitted with by default.
-    class_counts : array of shape (n_classes,), optional
-        Training rows of each class; those that the model remembers by default.
     facts : dict, optional
         What else to say about the model, such as where its data came from.
     max_rows : int, default=20,000
@@ -78,7 +75,7 @@ def report(
     target = check_destination(path)
     if max_rows < 1:
         raise ValueError(f"max_rows is {max_rows}; it has to be at least 1")
-    source = Source(model, X, y, feature_names, class_counts, facts or {}, max_rows, random_state)
+    source = Source(model, X, y, feature_names, facts or {}, max_rows, random_state)
     text = render(collect(source), title or f"A model of {len(source.model.classes_):,} classes")
     with replacing(target) as file:
         file.write(text.encode("utf-8"))

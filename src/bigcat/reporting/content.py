@@ -28,7 +28,7 @@ from bigcat.pipelines import apart
 
 #: Rows that are measured; more are drawn from.
 MOST_ROWS = 20_000
-#: Of the most probable classes of a row, how many are looked at, and how many count as a hit.
+#: Number of most probable classes per row, and number that count as a hit.
 LOOK_AT, HITS = 100, 5
 #: Pairs of classes that are shown, and classes that are never predicted.
 PAIRS, NEVER = 20, 20
@@ -39,7 +39,7 @@ FEATURES, NEIGHBOURS = 8, 5
 BLOCK = 1 << 24
 #: Features of a row that an example shows.
 EXAMPLE_FEATURES = 10
-#: What the curve of a fit is drawn from; methods of `bigcat.bayes` may have none of them.
+#: Columns of a learning curve; methods of `bigcat.bayes` may have none of them.
 CURVES = ("bound", "log_likelihood", "validation_log_likelihood")
 
 #: Probabilities whose intervals are looked at.
@@ -50,23 +50,24 @@ Section = dict[str, Any]
 
 @dataclass(frozen=True)
 class Source:
-    """A model, the rows it is judged by, and what the caller says of them."""
+    """Model, validation rows, and facts that the caller adds."""
 
     given: Any  # the model, or a pipeline that ends in it
     X: Any
     y: ArrayLike | None
     feature_names: Sequence[str] | None
-    class_counts: ArrayLike | None
     facts: dict[str, Any]
     max_rows: int
     random_state: int
 
     @cached_property
     def model(self) -> Any:
+        """Fitted classifier, without the steps of a pipeline."""
         return apart(self.given).classifier
 
     @cached_property
     def names(self) -> Sequence[str]:
+        """Names of the features."""
         return names_of_features(self.given, self.feature_names)
 
     @cached_property
@@ -84,26 +85,19 @@ class Source:
 
     @cached_property
     def n_rows(self) -> int:
+        """Number of rows given."""
         return _num_samples(self.X)  # type: ignore[no-any-return]
 
     @cached_property
     def measured(self) -> RowMeasures:
+        """Measures of each row."""
         X, y, _ = self.rows
         return metrics.measure(self.model, X, y, min(LOOK_AT, len(self.model.classes_)))
 
-    @cached_property
-    def counts(self) -> np.ndarray | None:
-        """Training rows of each class, where they are known."""
-        if self.class_counts is not None:
-            counts = np.asarray(self.class_counts)
-            if counts.shape != (len(self.model.classes_),):
-                raise ValueError(
-                    f"class_counts has shape {counts.shape}, the model has "
-                    f"{len(self.model.classes_)} classes; give one count per class"
-                )
-            return counts
-        found = getattr(self.model, "class_count_", None)
-        return None if found is None else np.asarray(found)
+    @property
+    def counts(self) -> np.ndarray:
+        """Training rows of each class."""
+        return np.asarray(self.model.class_count_)
 
 
 def collect(source: Source) -> dict[str, Section]:
@@ -135,8 +129,7 @@ def _model(source: Source) -> Section:
         ("classes", f"{len(model.classes_):,}"),
         ("features", f"{model.n_features_in_:,}"),
     ]
-    if source.counts is not None:
-        rows.append(("training rows", f"{int(source.counts.sum()):,}"))
+    rows.append(("training rows", f"{int(source.counts.sum()):,}"))
     weights = weights_of(model)
     if hasattr(model, "linear_model"):
         rank = weights.kind.rank
@@ -178,10 +171,8 @@ def _fit(source: Source) -> Section:
     }
 
 
-def _baseline(source: Source) -> float | None:
-    """What class frequencies alone would give on the rows of the report."""
-    if source.counts is None:
-        return None
+def _baseline(source: Source) -> float:
+    """Return the log-likelihood of the class frequencies."""
     counts = source.counts
     log_proba = np.log((counts + 1.0) / (counts.sum() + len(counts)))
     return float(log_proba[source.measured.position].mean())
@@ -207,11 +198,6 @@ def _quality(source: Source) -> Section:
 
 
 def _frequencies(source: Source) -> Section:
-    if source.counts is None:
-        return {
-            "missing": "How many training rows each class had is not known: the model comes from "
-            "an older file. Give the training data, or fit the model again."
-        }
     return {"bins": metrics.frequency_bins(source.measured, source.counts, k=HITS)}
 
 
@@ -294,7 +280,7 @@ def _confusions(source: Source) -> Section:
 
 
 def _words(source: Source, row: Any) -> str:
-    """The features of a row that are not zero, largest first."""
+    """Return the features of a row that are not zero, largest first, as text."""
     sparse = scipy.sparse.csr_matrix(row)
     order = np.argsort(-np.abs(sparse.data), kind="stable")[:EXAMPLE_FEATURES]
     words = []
@@ -306,7 +292,7 @@ def _words(source: Source, row: Any) -> str:
 
 
 def _learned(source: Source) -> Section:
-    """Of the most frequent classes: strong features, and classes that are alike."""
+    """Return strong features and similar classes of the most frequent classes."""
     model = source.model
     weights = weights_of(model)
     shown = _by_frequency(source)[:DETAILED]
@@ -336,10 +322,7 @@ def _learned(source: Source) -> Section:
 
 
 def _by_frequency(source: Source) -> np.ndarray:
-    counts = source.counts
-    if counts is None:
-        counts = np.bincount(source.measured.position, minlength=len(source.model.classes_))
-    return np.argsort(-counts, kind="stable")
+    return np.argsort(-source.counts, kind="stable")
 
 
 def _map(source: Source) -> Section:
@@ -351,7 +334,7 @@ def _map(source: Source) -> Section:
 
 
 def _classes(source: Source) -> Section:
-    """A row per class, as columns."""
+    """Return columns with one value per class."""
     rows, model = source.measured, source.model
     n_classes = len(model.classes_)
     seen = np.bincount(rows.position, minlength=n_classes)

@@ -25,7 +25,7 @@ THEMED = {
 
 
 def as_svg(ax: Axes, name: str) -> str:
-    """The picture as an ``<svg>`` element; `name` keeps its ids apart from those of others."""
+    """Return the chart as an ``<svg>`` element; `name` keeps its ids apart from those of others."""
     import matplotlib
 
     out = io.StringIO()
@@ -43,7 +43,7 @@ def as_svg(ax: Axes, name: str) -> str:
 
 
 def draw_log_probabilities(section: dict[str, Any]) -> Axes:
-    """How the log-probabilities of the observed classes are spread."""
+    """Draw a histogram of the log-probabilities of the observed classes."""
     ax = prepared(None, "log-probability of the observed class, nats", "rows")
     edges = section["edges"]
     ax.bar(edges[:-1], section["histogram"], np.diff(edges), align="edge", color=BLUE)
@@ -52,7 +52,7 @@ def draw_log_probabilities(section: dict[str, Any]) -> Axes:
 
 
 def draw_intervals(section: dict[str, Any]) -> Axes:
-    """Mean intervals of the predicted class's probability, beside how often it is right."""
+    """Draw mean intervals of the predicted class's probability, beside how often it is right."""
     ax = prepared(None, "probability of the predicted class", "share of rows")
     bins = section["bins"]
     place = [b["confidence"] for b in bins]

@@ -31,7 +31,7 @@ Section = dict[str, Any]
 
 
 def render(content: dict[str, Section], title: str) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [
         ("model", "What it is", _model(content["model"]) + _fit(content["fit"])),
         ("quality", "How good it is", _quality(content["quality"])),
@@ -109,15 +109,14 @@ def _quality(section: Section) -> str:
             f"nats per row, standard error {section['log_likelihood_error']:.4f}",
         )
     ]
-    if section["baseline"] is not None:
-        gain = section["log_likelihood"] - section["baseline"]
-        facts.append(
-            (
-                "class frequencies alone",
-                f"{section['baseline']:.4f}",
-                f"the model is {abs(gain):.4f} nats {'better' if gain > 0 else 'WORSE'}",
-            )
+    gain = section["log_likelihood"] - section["baseline"]
+    facts.append(
+        (
+            "class frequencies alone",
+            f"{section['baseline']:.4f}",
+            f"the model is {abs(gain):.4f} nats {'better' if gain > 0 else 'WORSE'}",
         )
+    )
     facts += [
         ("accuracy", f"{section['accuracy']:.4f}", "the most probable class is the observed one"),
         ("hit@5", f"{section['hit_at_5']:.4f}", "it is among the five most probable"),
@@ -150,8 +149,6 @@ def _which_rows(section: Section) -> str:
 
 
 def _frequencies(section: Section) -> str:
-    if "missing" in section:
-        return _missing(section)
     bins = section["bins"]
     return _figure(
         as_svg(draw_frequencies(bins), "frequencies"),
@@ -314,7 +311,7 @@ def _missing(section: Section) -> str:
 def _figure(
     svg: str, described: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> str:
-    """A chart with an alternative text, a caption and its numbers."""
+    """Return a chart with an alternative text, a caption and its numbers."""
     top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>"
@@ -338,7 +335,7 @@ def _cell(value: Any) -> str:
 
 
 def _packed(content: dict[str, Section]) -> str:
-    """What the script needs, as compressed JSON in base64: small, and never markup."""
+    """Return the data of the script, as compressed JSON in base64, which is never markup."""
     classes, places = content["classes"], content["map"]
     data: dict[str, Any] = {
         key: column if isinstance(column, list) else _numbers(column)

@@ -12,7 +12,6 @@ import time
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from bigcat._system import available_cores, require
 from bigcat.estimators import LinearClassifier
@@ -196,38 +195,6 @@ class TopKIndex:
         """Return about the `k` best classes of each row, best first, and their scores: (n, k)."""
         columns, scores = self._search(self._rows(X), k)
         return self.model.classes_[columns], scores
-
-    def predict_top_k(
-        self,
-        X: Any,
-        k: int = 5,
-        *,
-        n_samples: int = 1024,
-        return_std: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> tuple[np.ndarray, ...]:
-        """Predict as `predict_top_k` of the model, by search and with an estimated normaliser.
-
-        The classes found count exactly, all others by `n_samples` draws, as in `log_proba_of` of
-        the model with ``normaliser="sampled"``; what is said there of errors holds here too.  For
-        the softmax only.
-
-        Returns
-        -------
-        classes : array of shape (n, k)
-        log_probabilities : array of shape (n, k)
-        std : array of shape (n,), if asked for
-            Standard error of a row's log-probabilities.
-        """
-        X = self._rows(X)
-        linear = self.model.linear_model()
-        linear.check_sampling(n_samples)
-        columns, _scores = self._search(X, k)
-        log_probs, std = linear.sampled_log_proba_of(
-            X, columns, n_samples, check_random_state(random_state)
-        )
-        classes = self.model.classes_[columns]
-        return (classes, log_probs, std) if return_std else (classes, log_probs)
 
     def recall(self, X: Any, k: int = 5) -> dict[str, float]:
         """Measure the share of the `k` best classes that is found, and the time of a search.

@@ -189,7 +189,7 @@ class _Graph:
         else:
             k = self.constant("k", np.array([top_k], np.int64))
             probabilities = self.add("Softmax", scores, axis=1)
-            # Of scores, not of probabilities: small ones of these may be equal where those differ.
+            # By scores, not by probabilities, of which small ones may be equal.
             best = f"{self.add('TopK', scores, k, n_outputs=2, axis=1)}_1"
             self.add("GatherElements", probabilities, best, to="probabilities", axis=1)
             shapes = (["n", top_k], ["n", top_k])

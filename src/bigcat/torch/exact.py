@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 #: Scores held at a time: 64 MB in single precision.
 BLOCK_SCORES = 1 << 24
@@ -15,9 +15,14 @@ BLOCK_SCORES = 1 << 24
 MIN_BLOCK = 256
 
 
+def block_size(n_rows: int) -> int:
+    """Return how many classes' scores for so many rows fill one block."""
+    return max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
+
+
 def blocks(n_rows: int, n_classes: int) -> list[slice]:
     """Return ranges of classes whose scores for so many rows fill one block."""
-    size = max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
+    size = block_size(n_rows)
     return [slice(k, min(k + size, n_classes)) for k in range(0, n_classes, size)]
 
 
@@ -33,30 +38,41 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def scores_of(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return the scores of some classes in at least single precision."""
+    scores = precise(hidden) @ precise(weight).T
+    return scores if bias is None else scores + precise(bias)
+
+
 def block_scores(hidden: Tensor, weight: Tensor, bias: Tensor | None, block: slice) -> Tensor:
     """Return the scores of a block of classes in at least single precision."""
-    scores = precise(hidden) @ precise(weight[block]).T
-    return scores if bias is None else scores + precise(bias[block])
+    return scores_of(hidden, weight[block], None if bias is None else bias[block])
+
+
+def _log_sum(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return scores_of(hidden, weight, bias).logsumexp(1)
 
 
 def log_normaliser(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return log sum_k exp(psi_k) of each row, without a gradient."""
-    n, n_classes = len(hidden), len(weight)
-    total = torch.full((n,), -torch.inf, dtype=precise(hidden).dtype, device=hidden.device)
-    for block in blocks(n, n_classes):
-        part = block_scores(hidden, weight, bias, block).logsumexp(1)
-        total = torch.logaddexp(total, part)
-    return total
+    """Return log sum_k exp(psi_k) of each row; the backward pass computes the scores again."""
+    size = block_size(len(hidden))
+    weights = weight.split(size)
+    biases = [None] * len(weights) if bias is None else bias.split(size)
+    parts = [
+        checkpoint(_log_sum, hidden, w, b, use_reentrant=False, preserve_rng_state=False)
+        for w, b in zip(weights, biases)
+    ]
+    return torch.stack(parts).logsumexp(0)
 
 
 def log_softmax_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor) -> Tensor:
     """Return the log-probability of one class per row.
 
-    All scores are kept where they fit in one block.  Otherwise torch's own chunked loss takes over
-    where there is one (from 2.13), and `_LogSoftmaxOf` elsewhere.
+    All scores are kept if they fit in one block.  Otherwise torch's own chunked loss takes over
+    if it exists (from 2.13), and `log_normaliser` if not.
     """
     if len(hidden) * len(weight) <= BLOCK_SCORES:
-        scores = block_scores(hidden, weight, bias, slice(None))
+        scores = scores_of(hidden, weight, bias)
         return -functional.cross_entropy(scores, target, reduction="none")
     same_type = hidden.dtype == weight.dtype == precise(hidden).dtype
     if same_type and hasattr(functional, "linear_cross_entropy"):
@@ -65,45 +81,7 @@ def log_softmax_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: 
             hidden, weight, target, linear_bias=bias, reduction="none", options=options
         )
         return -loss
-    value: Tensor = _LogSoftmaxOf.apply(hidden, weight, bias, target)[0]
-    return value
-
-
-class _LogSoftmaxOf(torch.autograd.Function):
-    """Scores are computed again in the backward pass."""
-
-    @staticmethod
-    def forward(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor) -> Any:
-        normaliser = log_normaliser(hidden, weight, bias)
-        label = (precise(hidden) * precise(weight[target])).sum(1)
-        if bias is not None:
-            label = label + precise(bias[target])
-        return label - normaliser, normaliser
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(*inputs, output[1])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
-        hidden, weight, bias, target, normaliser = ctx.saved_tensors
-        rows = precise(hidden)
-        d_hidden = grad[:, None] * precise(weight[target])
-        d_weight = torch.empty_like(weight)
-        d_bias = None if bias is None else torch.empty_like(bias)
-        for block in blocks(len(hidden), len(weight)):
-            scores = block_scores(hidden, weight, bias, block)
-            slopes = -grad[:, None] * torch.exp(scores - normaliser[:, None])
-            d_hidden += slopes @ precise(weight[block])
-            # Labels outside of the block go to an additional column.
-            place = target - block.start
-            inside = (place >= 0) & (target < block.stop)
-            width = block.stop - block.start
-            slopes = slopes.scatter_add(
-                1, place.clamp(0, width - 1)[:, None], (grad * inside)[:, None]
-            )
-            d_weight[block] = (slopes.T @ rows).to(weight.dtype)
-            if d_bias is not None:
-                d_bias[block] = slopes.sum(0).to(d_bias.dtype)
-        return d_hidden.to(hidden.dtype), d_weight, d_bias, None
+    label = (precise(hidden) * precise(weight[target])).sum(1)
+    if bias is not None:
+        label = label + precise(bias[target])
+    return label - log_normaliser(hidden, weight, bias)

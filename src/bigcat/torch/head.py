@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bigcat.torch import exact, losses
-from bigcat.torch.losses import NEVER, Scores
+from bigcat.torch.losses import METHODS, NEVER, Local, Scores
 from bigcat.torch.noise import Noise, resolve
 from bigcat.torch.rows import take_rows
 from bigcat.torch.samplers import InBatch, Negatives, Sampler, Uniform, by_count
@@ -18,26 +18,11 @@ from bigcat.torch.samplers import InBatch, Negatives, Sampler, Uniform, by_count
 if TYPE_CHECKING:
     from bigcat.torch.posterior import HeadPosterior
 
-#: Methods, and whether they need the noise to be Gumbel.
-METHODS = {
-    "exact": False,
-    "complementary": False,
-    "augment-reduce": False,
-    "one-vs-each": True,
-    "importance": True,
-    "umax": True,
-    "implicit": True,
-    "nce": True,
-}
-#: Those of which the negative loss, on average over the draws, is never above log p(y | x).
-BOUNDS = ("exact", "augment-reduce", "one-vs-each", "umax", "implicit")
-#: Those that keep a number per training row.
-PER_ROW = ("umax", "implicit")
 #: `auto` takes the exact loss up to this many classes per negative, by type of device.
 CROSSOVER = {"cpu": 4, "cuda": 400}
 
 
-class Selection(NamedTuple):
+class HeadSelection(NamedTuple):
     """Method of a head, and why it was taken."""
 
     method: str
@@ -96,7 +81,7 @@ class CategoricalHead(nn.Module):
 
     Attributes
     ----------
-    selection : Selection
+    selection : HeadSelection
         The method, and why it was taken.
     weight, bias : Parameter
         As those of `torch.nn.Linear`, whose ``state_dict`` fits.
@@ -162,7 +147,7 @@ class CategoricalHead(nn.Module):
         self.register_buffer("class_weight", class_weight, persistent=False)
         self.selection = _select(method, self.noise, n_classes, n_negatives, weight.device)
         self.method = self.selection.method
-        if self.method in PER_ROW and n_rows is None:
+        if n_rows is None and self.method != "exact" and METHODS[self.method].loss is None:
             raise ValueError(
                 f"method={self.method!r} keeps a number per training row; give n_rows, and rows to "
                 "each call"
@@ -178,6 +163,7 @@ class CategoricalHead(nn.Module):
         self.sparse_grad = self.method != "exact" if sparse_grad is None else sparse_grad
 
     def extra_repr(self) -> str:
+        """Return what the layer's line in a printed network says."""
         return (
             f"in_features={self.in_features}, n_classes={self.n_classes}, "
             f"noise={self.noise.name!r}, method={self.method!r}, sparse_grad={self.sparse_grad}"
@@ -193,7 +179,7 @@ class CategoricalHead(nn.Module):
         reduction: str = "mean",
         row_weight: Tensor | None = None,
         rows: Tensor | None = None,
-        negatives: Negatives | tuple[Tensor, Tensor] | None = None,
+        negatives: Negatives | tuple[Tensor, ...] | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
         """Return the training loss.
@@ -208,10 +194,10 @@ class CategoricalHead(nn.Module):
         row_weight : tensor of shape (...), optional
         rows : tensor of shape (...), optional
             Numbers of the training rows, for local parameters.
-        negatives : pair of tensors, optional
+        negatives : tuple of tensors, optional
             Classes that you drew, and minus the logarithm of how often each is expected among the
-            draws; both of shape (m,) or (n, m).  The methods ``"importance"`` and ``"nce"`` take
-            that of the labels from the sampler.
+            draws; both of shape (m,) or (n, m).  The methods ``"importance"`` and ``"nce"`` need a
+            third one, the same number for each label, of shape (n,).
         generator : Generator, optional
             Source of the draws; by default torch's own, which `torch.manual_seed` seeds.
 
@@ -230,8 +216,10 @@ class CategoricalHead(nn.Module):
             if self.method == "exact":
                 loss = -self._log_prob(hidden, torch.where(valid, target, 0))
             else:
-                drawn = self._draw(target, valid, negatives, generator)
-                scores = self._scores(hidden, target, valid, drawn)
+                drawn = self._draw(torch.where(valid, target, 0), valid, negatives, generator)
+                # Ignored rows point to a class that is visited in any case.
+                label = torch.where(valid, target, drawn.classes.reshape(-1)[0])
+                scores = self._scores(hidden, label, drawn)
                 loss = self._sampled_loss(scores, hidden, valid, rows)
         weights = valid.to(loss.dtype)
         if self.class_weight is not None:
@@ -248,22 +236,24 @@ class CategoricalHead(nn.Module):
 
     def _draw(
         self,
-        target: Tensor,
+        label: Tensor,
         valid: Tensor,
-        negatives: Negatives | tuple[Tensor, Tensor] | None,
+        negatives: Negatives | tuple[Tensor, ...] | None,
         generator: Generator | None,
     ) -> Negatives:
-        if negatives is not None:
-            return Negatives(*negatives)
-        if isinstance(self.sampler, InBatch):
-            return self.sampler.draw_from(torch.where(valid, target, 0), valid)
         assert self.sampler is not None
-        return self.sampler.draw(len(target), target.device, generator)
+        if negatives is None:
+            return self.sampler.draw_for(label, valid, generator)
+        drawn = Negatives(*negatives)
+        if drawn.label_log_weights is None and self.method in ("importance", "nce"):
+            raise ValueError(
+                f"method={self.method!r} needs the log weights of the labels too; give "
+                "negatives=(classes, log_weights, label_log_weights)"
+            )
+        return drawn
 
-    def _scores(self, hidden: Tensor, target: Tensor, valid: Tensor, drawn: Negatives) -> Scores:
-        classes, log_weights = drawn
-        # Ignored rows point to a class that is visited in any case.
-        label = torch.where(valid, target, classes.reshape(-1)[0])
+    def _scores(self, hidden: Tensor, label: Tensor, drawn: Negatives) -> Scores:
+        classes, log_weights, label_log_weights = drawn
         n = len(label)
         visited = torch.cat([label, classes.reshape(-1)])
         weight, bias = take_rows(self.weight, self.bias, visited, self.sparse_grad)
@@ -279,41 +269,23 @@ class CategoricalHead(nn.Module):
             own, others = own + bias[:n], others + bias[n:].reshape(classes.shape)
         log_weights = log_weights.to(others.dtype).clamp_min(NEVER)
         log_weights = log_weights.expand(others.shape).masked_fill(classes == label[:, None], NEVER)
-        label_log_weight = torch.zeros_like(own)
-        if self.method in ("importance", "nce"):
-            label_log_weight = self._label_log_weight(label, valid).to(own.dtype)
-        return Scores(own, others, log_weights, label_log_weight)
-
-    def _label_log_weight(self, label: Tensor, valid: Tensor) -> Tensor:
-        if isinstance(self.sampler, InBatch):
-            return self.sampler.log_weight_of(label, valid)
-        assert self.sampler is not None
-        return self.sampler.log_weight_of(label)
+        if label_log_weights is None:
+            label_log_weights = torch.zeros_like(own)
+        return Scores(own, others, log_weights, label_log_weights.to(own.dtype))
 
     def _sampled_loss(
         self, scores: Scores, hidden: Tensor, valid: Tensor, rows: Tensor | None
     ) -> Tensor:
-        if self.method == "complementary":
-            return losses.complementary(self.noise, scores)
-        if self.method == "importance":
-            return losses.importance(scores)
-        if self.method == "one-vs-each":
-            return losses.one_vs_each(scores)
-        if self.method == "nce":
-            return losses.noise_contrastive(scores)
-        if self.local is None:
-            return losses.cross_fitted(self.noise, scores)
+        method = METHODS[self.method]
+        if self.local is None or method.by_row is None:
+            assert method.loss is not None
+            return method.loss(self.noise, scores)
         if rows is None:
             raise ValueError("the head has local parameters of n_rows training rows; give rows=")
         rows = rows.reshape(-1)
         old = self.local[rows].to(scores.label.dtype)
-        if self.method == "umax":
-            loss, new = losses.umax(scores, old, self.local_rate)
-        elif self.method == "implicit":
-            reach = (hidden.detach() ** 2).sum(1) + (self.bias is not None)
-            loss, new = losses.implicit(scores, reach.to(old.dtype), old, self.local_rate)
-        else:
-            loss, new = losses.blended(self.noise, scores, old, self.local_rate)
+        squared_norm = (hidden.detach() ** 2).sum(1).to(old.dtype) + (self.bias is not None)
+        loss, new = method.by_row(self.noise, scores, Local(old, self.local_rate, squared_norm))
         self.local[rows] = torch.where(valid[:, None], new, old).to(self.local.dtype)
         return loss
 
@@ -332,12 +304,19 @@ class CategoricalHead(nn.Module):
         tensor of shape (...)
             0 for ignored rows.
         """
+        return self._evaluated(hidden, target)
+
+    def _evaluated(self, hidden: Tensor, target: Tensor, function: Any = None) -> Tensor:
+        """Apply a function of `Scores` to valid rows; by default take log-probabilities."""
         hidden, target = self._checked(hidden, target)
         shape, target = target.shape, target.reshape(-1)
         valid = target != self.ignore_index
+        rows, label = hidden.reshape(-1, self.in_features), torch.where(valid, target, 0)
         with exact.without_autocast(hidden.device):
-            rows = hidden.reshape(-1, self.in_features)
-            value = self._log_prob(rows, torch.where(valid, target, 0))
+            if function is None:
+                value = self._log_prob(rows, label)
+            else:
+                value = self._over_all(rows, label, function)
         return value.masked_fill(~valid, 0.0).reshape(shape)
 
     def _log_prob(self, hidden: Tensor, target: Tensor) -> Tensor:
@@ -356,18 +335,13 @@ class CategoricalHead(nn.Module):
         hidden : tensor of shape (..., in_features)
         target : tensor of shape (...)
         """
-        if self.method not in BOUNDS:
+        bound = METHODS[self.method].bound
+        if bound is None:
             raise ValueError(
-                f"the loss of method={self.method!r} is no bound; take log_prob, or a head with "
+                f"the loss of method={self.method!r} is not a bound; take log_prob, or a head with "
                 "method='one-vs-each' or 'augment-reduce'"
             )
-        if self.method == "exact" or (self.noise.is_gumbel and self.method != "one-vs-each"):
-            return self.log_prob(hidden, target)
-        hidden, target = self._checked(hidden, target)
-        bound = losses.one_vs_each if self.noise.is_gumbel else losses.at_best_local(self.noise)
-        rows = hidden.reshape(-1, self.in_features)
-        value = self._over_all(rows, target.reshape(-1), lambda s: -bound(s))
-        return value.reshape(target.shape)
+        return self._evaluated(hidden, target, lambda s: -bound(self.noise, s))
 
     def _over_all(self, hidden: Tensor, target: Tensor, function: Any) -> Tensor:
         """Apply a function of `Scores` to all classes, for a block of rows at a time."""
@@ -375,7 +349,7 @@ class CategoricalHead(nn.Module):
         found = []
         for i in range(0, len(target), n):
             part, label = hidden[i : i + n], target[i : i + n]
-            psi = exact.block_scores(part, self.weight, self.bias, slice(None))
+            psi = exact.scores_of(part, self.weight, self.bias)
             own = psi.gather(1, label[:, None])[:, 0]
             log_weights = torch.zeros_like(psi).scatter(1, label[:, None], NEVER)
             found.append(function(Scores(own, psi, log_weights, torch.zeros_like(own))))
@@ -452,14 +426,14 @@ class CategoricalHead(nn.Module):
 
 def _select(
     method: str, noise: Noise, n_classes: int, n_negatives: int, device: torch.device
-) -> Selection:
+) -> HeadSelection:
     if method == "auto":
         most = CROSSOVER.get(device.type, CROSSOVER["cuda"]) * n_negatives
         if n_classes <= most:
-            return Selection(
+            return HeadSelection(
                 "exact", f"{n_classes:,} classes are at most {most:,}, so all of them are cheap"
             )
-        return Selection(
+        return HeadSelection(
             "complementary",
             f"{n_classes:,} classes are more than {most:,}, so {n_negatives:,} are drawn per step",
         )
@@ -468,12 +442,12 @@ def _select(
             f"method={method!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, METHODS))}"
         )
-    if METHODS[method] and not noise.is_gumbel:
+    if not (METHODS[method].any_noise or noise.is_gumbel):
         raise ValueError(
             f"method={method!r} holds for noise='gumbel', not for {noise.name!r}; take "
             "'complementary', 'augment-reduce' or 'exact', which hold for every noise"
         )
-    return Selection(method, "as asked for")
+    return HeadSelection(method, "as asked for")
 
 
 def _sampler(class_counts: Tensor | None, n_classes: int, n_negatives: int) -> Sampler:

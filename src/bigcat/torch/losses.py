@@ -6,6 +6,7 @@ Each is minus the value of the same name in ``reference/bounds.py`` or ``referen
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ _N_NODES = 8
 #: The trapezoid rule in v, e = mode + width sinh(v): errors of 1e-5 and of 1e-9.
 _SPACING = {torch.float32: 0.25, torch.float64: 0.125}
 _LAST = 6.0
-#: How far below its estimate from the same draws eta may lie.
+#: Largest ratio of eta's estimate from the same draws to eta.
 _MAX_RATIO = 4.0
 
 
@@ -56,6 +57,7 @@ class Scores(NamedTuple):
 
     @property
     def weights(self) -> Tensor:
+        """Classes that each of the others stands for."""
         return self.log_weights.exp()
 
 
@@ -70,19 +72,19 @@ def complementary(noise: Noise, scores: Scores) -> Tensor:
     return log_eta(scores) if noise.is_gumbel else -log_integral(noise, scores)
 
 
-def importance(scores: Scores) -> Tensor:
-    """Sampled softmax with the logarithm of the expected draws taken off each score."""
+def importance(noise: Noise, scores: Scores) -> Tensor:
+    """Return the sampled-softmax loss: scores minus the logarithm of the expected draws."""
     log_terms = scores.log_terms - scores.label_log_weight[:, None]
     rest = log_terms.logsumexp(1)
     return torch.logaddexp(torch.zeros_like(rest), rest)
 
 
-def one_vs_each(scores: Scores) -> Tensor:
+def one_vs_each(noise: Noise, scores: Scores) -> Tensor:
     """One-vs-each bound: sum_k c_k log sigmoid(psi_y - psi_k), negated."""
     return (scores.weights * softplus(scores.differences)).sum(1)
 
 
-def noise_contrastive(scores: Scores) -> Tensor:
+def noise_contrastive(noise: Noise, scores: Scores) -> Tensor:
     """Noise-contrastive estimation with a normaliser of one."""
     label = scores.label + scores.label_log_weight
     draws = scores.others + scores.log_weights
@@ -91,7 +93,7 @@ def noise_contrastive(scores: Scores) -> Tensor:
 
 
 def augment_reduce(scores: Scores, log_eta: Tensor) -> Tensor:
-    """The softmax's augment-and-reduce bound at a given log eta, negated."""
+    """Return the softmax's augment-and-reduce bound at a given log eta, negated."""
     terms = torch.exp(scores.log_terms - log_eta[:, None])
     return log_eta - 1.0 + torch.exp(-log_eta) + terms.sum(1)
 
@@ -105,24 +107,26 @@ def _log_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
     return noise.log_pdf(e) + (scores.weights * log_cdf).sum(1)
 
 
-def _slope_of_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
+def _gradient_of_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
     gaps = e[:, None] - scores.differences
-    slopes = noise.slope_of_log_cdf(gaps).clamp_max(_LARGE)
-    return noise.slope_of_log_pdf(e) + (scores.weights * slopes).sum(1)
+    gradients = noise.gradient_of_log_cdf(gaps).clamp_max(_LARGE)
+    return noise.gradient_of_log_pdf(e) + (scores.weights * gradients).sum(1)
 
 
 @torch.no_grad()
 def _mode_and_width(noise: Noise, scores: Scores) -> tuple[Tensor, Tensor]:
-    """Where the log joint is highest, by bisection in asinh(e), and its curvature's scale there."""
+    """Return the mode of the log joint, by bisection in asinh(e), and the width there."""
     low = torch.full_like(scores.label, -20.0)
     high = -low
     for _ in range(26):
         middle = 0.5 * (low + high)
-        rises = _slope_of_joint(noise, scores, middle.sinh()) > 0.0
+        rises = _gradient_of_joint(noise, scores, middle.sinh()) > 0.0
         low, high = torch.where(rises, middle, low), torch.where(rises, high, middle)
     mode = (0.5 * (low + high)).sinh()
     step = 1e-2
-    fall = _slope_of_joint(noise, scores, mode - step) - _slope_of_joint(noise, scores, mode + step)
+    fall = _gradient_of_joint(noise, scores, mode - step) - _gradient_of_joint(
+        noise, scores, mode + step
+    )
     return mode, (fall / (2.0 * step)).clamp(1e-4, 1e8).rsqrt()
 
 
@@ -133,7 +137,7 @@ def log_integral(noise: Noise, scores: Scores) -> Tensor:
 
 
 class _LogIntegral(torch.autograd.Function):
-    """The quadrature with its slopes, node by node: nothing is kept for each node."""
+    """The quadrature with its gradients, node by node: nothing is kept for each node."""
 
     @staticmethod
     def forward(label: Tensor, others: Tensor, log_weights: Tensor, noise: Noise) -> Any:
@@ -148,11 +152,11 @@ class _LogIntegral(torch.autograd.Function):
         masses = torch.stack(heights, 1)
         total = masses.logsumexp(1)
         shares = torch.exp(masses - total[:, None])
-        slopes = torch.zeros_like(others)
+        gradients = torch.zeros_like(others)
         for q, x in enumerate(v):
             gaps = (mode + width * math.sinh(x))[:, None] - scores.differences
-            slopes -= shares[:, q, None] * noise.slope_of_log_cdf(gaps).clamp_max(_LARGE)
-        return total + torch.log(width * spacing), slopes * scores.weights
+            gradients -= shares[:, q, None] * noise.gradient_of_log_cdf(gaps).clamp_max(_LARGE)
+        return total + torch.log(width * spacing), gradients * scores.weights
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -161,9 +165,9 @@ class _LogIntegral(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
-        (slopes,) = ctx.saved_tensors
-        slopes = grad[:, None] * slopes
-        return -slopes.sum(1), slopes, None, None
+        (gradients,) = ctx.saved_tensors
+        gradients = grad[:, None] * gradients
+        return -gradients.sum(1), gradients, None, None
 
 
 # Augment and reduce for any noise: q(e) has the location mu and the scale s.
@@ -178,7 +182,7 @@ def nodes(family: str) -> tuple[list[float], list[float]]:
 
 
 def variational(noise: Noise, scores: Scores, mu: Tensor, scale: Tensor) -> Tensor:
-    """The augment-and-reduce bound of any noise (A&R, equation 7), negated."""
+    """Return the augment-and-reduce bound of any noise (A&R, equation 7), negated."""
     u, w = nodes(noise.variational)
     value = torch.log(scale) + _ENTROPY[noise.variational]
     for node, weight in zip(u, w):
@@ -196,8 +200,8 @@ def best_local(noise: Noise, scores: Scores, n_steps: int = 6) -> tuple[Tensor, 
     for _ in range(n_steps):
         first, second = torch.zeros_like(mu), torch.zeros_like(mu)
         for node, weight in zip(u, w):
-            slope = _slope_of_joint(noise, scores, mu + scale * node)
-            first, second = first + weight * slope, second + weight * node * slope
+            gradient = _gradient_of_joint(noise, scores, mu + scale * node)
+            first, second = first + weight * gradient, second + weight * node * gradient
         # At most by a factor of four, lest a noise that is not log-concave makes it negative.
         precision = 0.4 / scale**2 - 0.6 * second / scale
         precision = torch.maximum(precision, 0.25 / scale**2)
@@ -205,17 +209,19 @@ def best_local(noise: Noise, scores: Scores, n_steps: int = 6) -> tuple[Tensor, 
     return mu, scale
 
 
-def at_best_local(noise: Noise) -> Any:
-    """Return the bound of a noise with nearly the best local parameters, as a loss."""
-    return lambda scores: variational(noise, scores, *best_local(noise, scores))
+def at_best_local(noise: Noise, scores: Scores) -> Tensor:
+    """Return the bound with nearly the best local parameters, negated."""
+    if noise.is_gumbel:
+        return log_eta(scores)
+    return variational(noise, scores, *best_local(noise, scores))
 
 
 def cross_fitted(noise: Noise, scores: Scores) -> Tensor:
     """Augment and reduce with local parameters from one half of the draws, terms from the other.
 
     So a local parameter is independent of the terms that it meets: on average over the draws the
-    loss is above minus the log-probability, and the slopes of a row are those of the softmax times
-    one number.  Classes that are always drawn are in both halves.
+    loss is above minus the log-probability, and the gradient of a row is that of the softmax
+    times one number.  Classes that are always drawn are in both halves.
     """
     total = torch.zeros_like(scores.label)
     even = torch.arange(scores.others.shape[1], device=total.device) % 2 == 0
@@ -236,10 +242,20 @@ def cross_fitted(noise: Noise, scores: Scores) -> Tensor:
 
 
 # Local parameters by row: a table with a line per training row, NaN until its first visit.
+# Each function returns the loss and the new lines.
 
 
-def blended(noise: Noise, scores: Scores, old: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-    """Augment and reduce, Algorithm 1: loss at the local parameters after their step, and those."""
+class Local(NamedTuple):
+    """Local parameters of the rows of a batch, and what their step depends on."""
+
+    old: Tensor
+    rate: float
+    squared_norm: Tensor
+
+
+def blended(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor]:
+    """Augment and reduce, Algorithm 1, at the local parameters after their step."""
+    old, rate, _ = local
     with torch.no_grad():
         if noise.is_gumbel:
             fresh = log_eta(scores)[:, None]
@@ -253,30 +269,29 @@ def blended(noise: Noise, scores: Scores, old: Tensor, rate: float) -> tuple[Ten
     return variational(noise, scores, new[:, 0], new[:, 1]), new
 
 
-def umax(scores: Scores, old: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+def umax(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor]:
     """U-max (Fagan and Iyengar, 2018): raise u where it is too low, then a plain gradient step."""
     with torch.no_grad():
         fresh = log_eta(scores)
         # A sum without weights is never above the full one.
         drawn = scores.differences.masked_fill(scores.log_weights <= NEVER, NEVER).logsumexp(1)
         floor = torch.logaddexp(torch.zeros_like(drawn), drawn)
-        u = torch.where(old[:, 0].isnan(), fresh, old[:, 0])
+        u = torch.where(local.old[:, 0].isnan(), fresh, local.old[:, 0])
         u = torch.where(u < floor - 1.0, floor, u)
-        new = (u + rate * torch.expm1(fresh - u)).clamp_min(0.0)
+        new = (u + local.rate * torch.expm1(fresh - u)).clamp_min(0.0)
     return augment_reduce(scores, u), new[:, None]
 
 
-def implicit(
-    scores: Scores, squared_norm: Tensor, old: Tensor, rate: float
-) -> tuple[Tensor, Tensor]:
-    """Implicit SGD (Fagan and Iyengar, 2018): slopes at the end of the proximal step of a row.
+def implicit(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor]:
+    """Implicit SGD (Fagan and Iyengar, 2018): gradient at the end of the proximal step of a row.
 
     With P = sum_k p_k, p_k = rate c_k exp(d_k - s (p_k + P) - u) and s the squared norm, the step
     solves u = u_old - rate (1 - exp(-u)) + P.  At z = u + s P every s p_k is a Wright omega
     function, and the rest is a root in z.
     """
+    old, rate, s = local
     with torch.no_grad():
-        fresh, s = log_eta(scores), squared_norm
+        fresh = log_eta(scores)
         u_old = torch.where(old[:, 0].isnan(), fresh, old[:, 0])
         at_zero = scores.log_terms + (math.log(rate) + s.log())[:, None]
         low = u_old - rate
@@ -287,10 +302,10 @@ def implicit(
             u = z - s * moved
             is_high = u - u_old - rate * torch.expm1(-u) > moved
             low, high = torch.where(is_high, low, z), torch.where(is_high, z, high)
-        slopes = _wright_omega(at_zero - z[:, None]) / (s * rate)[:, None]
+        gradient = _wright_omega(at_zero - z[:, None]) / (s * rate)[:, None]
         value = augment_reduce(scores, u)
     moves = scores.differences - scores.differences.detach()
-    return value + (slopes * moves).sum(1), u[:, None]
+    return value + (gradient * moves).sum(1), u[:, None]
 
 
 def _wright_omega(x: Tensor) -> Tensor:
@@ -300,3 +315,28 @@ def _wright_omega(x: Tensor) -> Tensor:
         w = t.exp()
         t = t - (w + t - x) / (w + 1.0)
     return t.exp()
+
+
+class Method(NamedTuple):
+    """Loss of a method, and what holds for it.
+
+    ``loss`` takes noise and scores; ``by_row`` takes `Local` too, and returns new local parameters
+    beside the loss.  A method with neither visits all classes.
+    """
+
+    loss: Callable[[Noise, Scores], Tensor] | None = None
+    by_row: Callable[[Noise, Scores, Local], tuple[Tensor, Tensor]] | None = None
+    any_noise: bool = False  # or Gumbel alone
+    bound: Callable[[Noise, Scores], Tensor] | None = None  # at the best local parameters
+
+
+METHODS = {
+    "exact": Method(any_noise=True, bound=complementary),
+    "complementary": Method(complementary, any_noise=True),
+    "augment-reduce": Method(cross_fitted, blended, any_noise=True, bound=at_best_local),
+    "one-vs-each": Method(one_vs_each, bound=one_vs_each),
+    "importance": Method(importance),
+    "umax": Method(by_row=umax, bound=at_best_local),
+    "implicit": Method(by_row=implicit, bound=at_best_local),
+    "nce": Method(noise_contrastive),
+}

@@ -51,13 +51,13 @@ class Noise:
     log_pdf_grad: Function | None = None
     variational: str = "gaussian"
 
-    def slope_of_log_cdf(self, t: Tensor) -> Tensor:
+    def gradient_of_log_cdf(self, t: Tensor) -> Tensor:
         """Return the derivative of `log_cdf`, elementwise."""
-        return self.log_cdf_grad(t) if self.log_cdf_grad else _slope(self.log_cdf, t)
+        return self.log_cdf_grad(t) if self.log_cdf_grad else _gradient(self.log_cdf, t)
 
-    def slope_of_log_pdf(self, t: Tensor) -> Tensor:
+    def gradient_of_log_pdf(self, t: Tensor) -> Tensor:
         """Return the derivative of `log_pdf`, elementwise."""
-        return self.log_pdf_grad(t) if self.log_pdf_grad else _slope(self.log_pdf, t)
+        return self.log_pdf_grad(t) if self.log_pdf_grad else _gradient(self.log_pdf, t)
 
     def __reduce__(self) -> Any:
         """Copy and pickle a named noise as the one of that name."""
@@ -71,12 +71,12 @@ class Noise:
         return self is GUMBEL
 
 
-def _slope(function: Function, t: Tensor) -> Tensor:
-    slope: Function = torch.func.grad(lambda x: function(x).sum())
-    return slope(t)
+def _gradient(function: Function, t: Tensor) -> Tensor:
+    gradient: Function = torch.func.grad(lambda x: function(x).sum())
+    return gradient(t)
 
 
-def _gaussian_slope(t: Tensor) -> Tensor:
+def _gaussian_gradient(t: Tensor) -> Tensor:
     # phi / Phi without the cancellation of two small numbers on the left.
     return math.sqrt(2.0 / math.pi) / torch.special.erfcx(-t / math.sqrt(2.0))
 
@@ -92,7 +92,7 @@ GAUSSIAN = Noise(
     "gaussian",
     log_cdf=torch.special.log_ndtr,
     log_pdf=lambda t: -0.5 * t * t - _LOG_SQRT_2PI,
-    log_cdf_grad=_gaussian_slope,
+    log_cdf_grad=_gaussian_gradient,
     log_pdf_grad=lambda t: -t,
 )
 LOGISTIC = Noise(

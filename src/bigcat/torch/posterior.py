@@ -134,7 +134,7 @@ class HeadPosterior:
         head, found = self.head, []
         step = max(1, _BLOCK // (n_draws * head.n_classes))
         for rows, wanted in zip(hidden.split(step), classes.split(step)):
-            psi = exact.block_scores(rows, head.weight, head.bias, slice(None))
+            psi = exact.scores_of(rows, head.weight, head.bias)
             spread = self.score_variance(rows).sqrt()
             noise = torch.randn(
                 (n_draws, *psi.shape), generator=generator, device=psi.device, dtype=psi.dtype

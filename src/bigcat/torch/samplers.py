@@ -21,11 +21,13 @@ class Negatives(NamedTuple):
 
     Both have the shape (n_negatives,), or (n_rows, n_negatives) for draws per row.  A class that is
     drawn c times while q draws of it are expected stands for c / q classes, so that weighted sums
-    over the draws are unbiased.
+    over the draws are unbiased.  ``label_log_weights``, (n_rows,), are those of the labels if they
+    were drawn; the methods ``"importance"`` and ``"nce"`` use them.
     """
 
     classes: Tensor
     log_weights: Tensor
+    label_log_weights: Tensor | None = None
 
 
 class Sampler(nn.Module):
@@ -55,6 +57,11 @@ class Sampler(nn.Module):
         shape = (n_rows, self.n_negatives) if self.per_row else (self.n_negatives,)
         return self(shape, device, generator)
 
+    def draw_for(self, target: Tensor, valid: Tensor, generator: Generator | None) -> Negatives:
+        """Return classes for rows with these labels, some of which may not be valid."""
+        drawn = self.draw(len(target), target.device, generator)
+        return drawn._replace(label_log_weights=self.log_weight_of(target))
+
     def log_weight_of(self, classes: Tensor) -> Tensor:
         """Return the log weight that these classes have when they are drawn."""
         raise NotImplementedError
@@ -75,6 +82,7 @@ class Uniform(Sampler):
     def forward(
         self, shape: tuple[int, ...], device: torch.device, generator: Generator | None
     ) -> Negatives:
+        """Draw one class per range."""
         place = torch.arange(self.n_negatives, device=device)
         low = place * self.n_classes // self.n_negatives
         width = (place + 1) * self.n_classes // self.n_negatives - low
@@ -141,6 +149,7 @@ class Weighted(Sampler):
     def forward(
         self, shape: tuple[int, ...], device: torch.device, generator: Generator | None
     ) -> Negatives:
+        """Draw one class per range of equal probability."""
         inside = torch.randint(_UNITS, shape, device=device, generator=generator)
         place = torch.arange(self.n_negatives, device=device) * _UNITS + inside
         classes = self.order[torch.searchsorted(self.ends, place, right=True)]
@@ -210,12 +219,8 @@ class InBatch(nn.Module):
         counts = torch.as_tensor(class_counts).double()
         self.register_buffer("log_share", (counts / counts.sum()).log().float(), persistent=False)
 
-    def draw_from(self, target: Tensor, valid: Tensor) -> Negatives:
+    def draw_for(self, target: Tensor, valid: Tensor, generator: Generator | None) -> Negatives:
         """Return the labels of the batch; rows that are not valid stand for no class."""
         others = (valid.sum() - 1).clamp_min(1)
         log_weights = -self.log_share[target] - others.log()
-        return Negatives(target, log_weights.masked_fill(~valid, -math.inf))
-
-    def log_weight_of(self, classes: Tensor, valid: Tensor) -> Tensor:
-        """Return the log weight that these classes have in such a batch."""
-        return -self.log_share[classes] - (valid.sum() - 1).clamp_min(1).log()
+        return Negatives(target, log_weights.masked_fill(~valid, -math.inf), log_weights)

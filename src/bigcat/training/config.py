@@ -9,7 +9,6 @@ from typing import Any
 from bigcat.combinations import Parts
 from bigcat.linear import FullRank, WeightsKind
 from bigcat.solvers import Solver
-from bigcat.storage import Storage
 from bigcat.training.stopping import EarlyStopping
 
 
@@ -109,21 +108,3 @@ class FitPlan:
             self,
             candidates=tuple(replace(c, config=change(c.config)) for c in self.candidates),
         )
-
-    def stored_in(self, storage: Storage) -> FitPlan:
-        """Keep the weights in files, which one fit by passes can have."""
-        solver = self.first.parts.solver
-        remedy = "leave out weights_folder"
-        if not solver.stochastic:
-            raise ValueError(
-                "weights_folder is for solvers that make passes over the rows, and "
-                f"solver={solver.name!r} works out all weights in memory; take "
-                f"solver='adagrad' or 'sgd', or {remedy}"
-            )
-        if len(self.candidates) > 1:
-            raise ValueError(
-                "weights_folder is for one fit, and method='auto' would add up "
-                f"{len(self.candidates)} in memory; set effort='quick' or a rank, or name a "
-                f"method, or {remedy}"
-            )
-        return self.mapped(lambda config: replace(config, kind=config.kind.stored_in(storage)))

@@ -64,7 +64,7 @@ def train(
     prepared = Preprocessing.of(data, len(classes), scales, config.fit_intercept)
     data, validation = prepared.data(data), validation and prepared.data(validation)
     if start is not None:
-        start = prepared.start(start, config.kind.storage)
+        start = prepared.start(start)
     classes = prepared.classes(classes)
     callbacks = replace(
         callbacks, number_of=numbering(classes), classes=classes, columns=prepared.columns
@@ -82,16 +82,16 @@ def train(
         if partial is None and not training.done:
             raise
         result = training.so_far(partial)
-        raise InterruptedFit(prepared.result(result, config.kind.storage)) from None
+        raise InterruptedFit(prepared.result(result)) from None
     except DivergedFit as divergence:
         if divergence.result is not None:
-            divergence.result = prepared.result(divergence.result, config.kind.storage)
+            divergence.result = prepared.result(divergence.result)
         raise
     parts = config.parts
     warn_if_useless(
         result, data, len(classes), parts.noise, parts.solver.divergence_remedy, config.l2
     )
-    return prepared.result(result, config.kind.storage)
+    return prepared.result(result)
 
 
 def train_on_more(

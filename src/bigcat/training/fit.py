@@ -15,7 +15,6 @@ from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import ColumnScaling, Problem, SparseColumnScaling, is_sparse
 from bigcat.solvers import LBFGS, DivergedError
-from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
@@ -107,13 +106,11 @@ class FitResult:
         intercept: np.ndarray,
         history: History,
         advice: str,
-        *,
-        storage: Storage = MEMORY,
         **more: Any,
     ) -> FitResult:
         """Return the result in float32; raise DivergedError if it is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            weights = weights.astype(np.float32, storage)
+            weights = weights.astype(np.float32)
             intercept = intercept.astype(np.float32, copy=False)
             finite = weights.is_finite and np.isfinite(intercept.sum(dtype=np.float64))
         if not finite:
@@ -154,8 +151,7 @@ class Fit:
     """Run of a solver, on rows without the validation rows.
 
     The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
-    the seconds of the fits `before`, and says at which `stage` of a larger fit this one stands.  An
-    `objective` for L-BFGS replaces that of the problem's own rows.
+    the seconds of the fits `before`, and says at which `stage` of a larger fit this one stands.
     """
 
     def __init__(
@@ -167,9 +163,8 @@ class Fit:
         callbacks: Callbacks,
         before: History | None = None,
         stage: Stage | None = None,
-        objective: Any = None,
     ) -> None:
-        self.config, self.problem, self.objective = config, problem, objective
+        self.config, self.problem = config, problem
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
         self.before, self.stage = before, stage or Stage()
@@ -225,7 +220,6 @@ class Fit:
             if not planned and len(self.record.history) == config.max_epochs:
                 self._warn_if_moving()
             fitted = state.fitted
-            kind.storage.settle(fitted.weights)
             weights = kind.as_weights(fitted.weights, problem, for_good=True)
             result = self._result(weights, fitted.intercepts, state.to_resume(problem, kind))
             if interrupted:
@@ -285,7 +279,6 @@ class Fit:
             max_iterations=config.max_epochs,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
-            objective=self.objective,
         )
         if not converged:
             made = len(self.record.history)
@@ -313,7 +306,6 @@ class Fit:
             intercepts,
             self.record.history,
             self.parts.solver.divergence_remedy,
-            storage=self.kind.storage,
             exact_classes=self.problem.head,
             solver_state=solver_state,
             seconds=self.record.seconds,
@@ -331,10 +323,10 @@ class Fit:
 
     def epoch_done(self, value: float, seconds: float) -> bool:
         """Record an epoch; return True if the fit should stop."""
-        fitted, storage = self.state.fitted, self.kind.storage
+        fitted = self.state.fitted
         weights = self.kind.as_weights(fitted.weights, self.problem)
         if fitted.weights.nbytes <= MAX_BYTES_KEPT and weights.is_finite:
-            self.last_finite = weights.copy(storage), fitted.intercepts.copy()
+            self.last_finite = weights.copy(), fitted.intercepts.copy()
         return self._look(value, seconds, weights, fitted.intercepts)
 
     def snapshot(self) -> Snapshot:
@@ -349,7 +341,7 @@ class Fit:
         """Take over a record and the best weights of a snapshot."""
         best, of_best = kept.part("best").arrays, None
         if best:
-            weights = weights_from(best.get).copy(self.kind.storage)
+            weights = weights_from(best.get).copy()
             of_best = weights, best["intercepts"].copy()
         self.record.restore(kept, of_best)
 
@@ -363,12 +355,12 @@ class Fit:
             "log_likelihood": _log_likelihood(model, self.training_sample),
             "validation_log_likelihood": score,
         }
-        keeps, storage = self.config.validation_fraction is not None, self.kind.storage
+        keeps = self.config.validation_fraction is not None
         stop = self.record.add(
             seconds,
             columns,
             watched=score if keeps else value,
-            keep=(lambda: (weights.copy(storage), intercepts.copy())) if keeps else None,
+            keep=(lambda: (weights.copy(), intercepts.copy())) if keeps else None,
         )
         if not self.parts.solver.stochastic and not keeps:
             stop = False  # it stops by itself

@@ -14,7 +14,7 @@ import scipy.optimize
 import scipy.sparse
 
 from bigcat._system import one_blas_thread
-from bigcat.bounds._base import full_rows
+from bigcat.bounds import full_rows
 from bigcat.combinations import Parts
 from bigcat.compile import clock
 from bigcat.linear import WeightsKind
@@ -127,17 +127,15 @@ def run_lbfgs(
     max_iterations: int,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
-    objective: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; return the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
-    units of their typical length: the same for rows of any size.  `objective` replaces that of the
-    problem's own rows.
+    units of their typical length: the same for rows of any size.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
-    objective = objective or Objective(problem, parts, kind)
+    objective = Objective(problem, parts, kind)
     shape, total = matrix.shape, objective.total_weight
     started = time.perf_counter()
     objective.compile()

@@ -1,11 +1,6 @@
-"""Forecast of the peak memory of a fit, before it begins.
-
-Weights that are mapped to files (`bigcat.storage`) need a disk instead.
-"""
+"""Forecast of the peak memory of a fit, before it begins."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -34,36 +29,15 @@ ARRAYS_OF_COLUMNS = 3
 LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
 
 
-class Need(NamedTuple):
-    """Largest number of bytes."""
-
-    memory: int
-    disk: int = 0
-
-    def beside(self, *others: Need) -> Need:
-        """Return the sum of needs at the same time."""
-        together = (self, *others)
-        return Need(sum(need.memory for need in together), sum(need.disk for need in together))
-
-    def or_if_more(self, *others: Need) -> Need:
-        """Return the larger of needs at different times."""
-        turns = (self, *others)
-        return Need(max(need.memory for need in turns), max(need.disk for need in turns))
-
-
-NOTHING = Need(0)
-
-
-def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
-    """Return what a fit needs beside the data, which are of that type."""
+def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> int:
+    """Return the bytes that a fit needs beside the data, which are of that type."""
     passes = [c.config for c in plan.candidates if c.config.parts.solver.stochastic]
     held_out = plan.stacks or plan.first.validation_fraction is not None
-    kept = NOTHING
-    found = NOTHING
+    kept = found = 0
     fits_in_folds = plan.stacks and sizes.n_rows <= MAX_ROWS_OF_FOLDS
     for candidate in plan.candidates:
-        found = found.or_if_more(kept.beside(_of_fit(candidate, sizes, dtype, plan)))
-        kept = kept.beside(_kept(candidate, sizes))
+        found = max(found, kept + _of_fit(candidate, sizes, dtype, plan))
+        kept += _kept(candidate, sizes)
     if len(plan.candidates) > 1:  # vectors side by side, or a matrix of all weights
         ranks = [c.config.kind.rank or 0 for c in plan.candidates]
         total = SINGLE * sum(ranks) * max(sizes.n_features, sizes.n_classes)
@@ -71,36 +45,31 @@ def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
             total += SINGLE * sizes.n_values
         elif 0 in ranks:
             total = 3 * SINGLE * sizes.n_features * sizes.n_classes
-        found = found.or_if_more(kept.beside(Need(total)))
+        found = max(found, kept + total)
     if plan.stacks and (passes or not fits_in_folds):
-        found = found.or_if_more(kept.beside(Need(_of_stacking(plan, sizes))))
+        found = max(found, kept + _of_stacking(plan, sizes))
     if passes:
-        found = found.beside(Need(_of_rows(passes[0], sizes, dtype, held_out, plan.scales_columns)))
-    return found.or_if_more(Need(_of_scales(plan, sizes)))
+        found += _of_rows(passes[0], sizes, dtype, held_out, plan.scales_columns)
+    return max(found, _of_scales(plan, sizes))
 
 
-def _of_fit(candidate: Candidate, sizes: Sizes, dtype: DTypeLike, plan: FitPlan) -> Need:
+def _of_fit(candidate: Candidate, sizes: Sizes, dtype: DTypeLike, plan: FitPlan) -> int:
     config = candidate.config
     if not config.parts.solver.stochastic:
-        return Need(_of_lbfgs(config, sizes, dtype))
+        return _of_lbfgs(config, sizes, dtype)
     if candidate.in_pairs:
         sampler = config.parts.sampler
         tables = sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
-        return Need(PAIR_BYTES * sizes.n_values + tables)
+        return PAIR_BYTES * sizes.n_values + tables
     return _training(config, sizes, dtype, plan.scales_columns)
 
 
-def _kept(candidate: Candidate, sizes: Sizes) -> Need:
-    """Return the need of a candidate's fitted weights."""
+def _kept(candidate: Candidate, sizes: Sizes) -> int:
+    """Return the bytes of a candidate's fitted weights."""
     if candidate.in_pairs:  # one at most for each value
-        return Need(2 * SINGLE * sizes.n_values)
+        return 2 * SINGLE * sizes.n_values
     kind = candidate.config.kind
-    return _of_weights(candidate.config, SINGLE * kind.n_weights(sizes.n_features, sizes.n_classes))
-
-
-def _of_weights(config: FitConfig, n_bytes: int) -> Need:
-    """Return the need of weights in memory or on disk."""
-    return Need(0, n_bytes) if config.kind.storage.on_disk else Need(n_bytes)
+    return SINGLE * kind.n_weights(sizes.n_features, sizes.n_classes)
 
 
 def _of_rows(
@@ -144,8 +113,8 @@ def _of_stacking(plan: FitPlan, sizes: Sizes) -> int:
     return SINGLE * (n_rows * n_kept * (2 * n_models + 5) + block * (2 * n_models + 3))
 
 
-def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns: bool) -> Need:
-    """Return the need of one fit: weights at the start, in training, and at the end."""
+def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns: bool) -> int:
+    """Return the bytes of one fit: weights at the start, in training, and at the end."""
     parts, solver, kind = config.parts, config.parts.solver, config.kind
     item = _working_bytes(config, sizes, dtype)
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
@@ -157,15 +126,13 @@ def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns:
     copies = 1 + remembers + keeps_best + solver.averages
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
     looked_at = kind.n_temporary(sizes.n_features, sizes.n_classes, trained=True)
-    moving = _of_weights(config, item * (n_weights * copies + looked_at))
+    moving = item * (n_weights * copies + looked_at)
     beside = kind.n_temporary(sizes.n_features, sizes.n_classes, trained=False)
     made = item * (n_weights + beside)
     handed_over = item * n_weights + (SINGLE * n_weights if item != SINGLE else 0)
     if scales_columns and not sizes.sparse:  # turned back in float64
         handed_over = max(handed_over, (SINGLE + 8) * n_weights)
-    return moving.beside(Need(scratch + tables)).or_if_more(
-        _of_weights(config, made), _of_weights(config, handed_over)
-    )
+    return max(moving + scratch + tables, made, handed_over)
 
 
 def _of_lbfgs(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
@@ -197,13 +164,9 @@ def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
 
 
 def check_fit(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> None:
-    """Raise if a linear fit lacks memory, or a disk for weights in files."""
+    """Raise if a linear fit lacks memory."""
     config = plan.first
     remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
     if config.kind.rank is None:
         remedy += ", or a rank, with which a class has as many weights as that"
-    if config.parts.solver.stochastic and not config.kind.storage.on_disk:
-        remedy += ", or a weights_folder on a disk that has room for them"
-    need = needed(plan, sizes, dtype)
-    check(need.memory, sizes.n_classes, sizes.n_features, remedy)
-    config.kind.storage.check_room(need.disk)
+    check(needed(plan, sizes, dtype), sizes.n_classes, sizes.n_features, remedy)

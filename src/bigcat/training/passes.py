@@ -27,7 +27,7 @@ from bigcat.linear import WeightsKind
 from bigcat.numerics.random import new_state
 from bigcat.read_ahead import ReadAhead
 from bigcat.rows import Problem
-from bigcat.samplers._checks import check_draws
+from bigcat.samplers.checks import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
 from bigcat.training.order import Order
 from bigcat.training.snapshot import (

@@ -1,4 +1,4 @@
-"""What a fit to further rows takes over from the rows before, with room for new classes."""
+"""Update of a fitted model by new rows: known classes, and room for new ones."""
 
 from __future__ import annotations
 
@@ -35,11 +35,8 @@ class Past:
 
     @property
     def n_classes(self) -> int:
+        """Return the number of classes, new ones among them."""
         return len(self.counts)
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.counts.sum())
 
     @property
     def is_new(self) -> np.ndarray:

@@ -9,7 +9,6 @@ import scipy.sparse
 
 from bigcat._system import available_cores
 from bigcat.rows import ColumnScaling, SparseColumnScaling
-from bigcat.storage import Storage
 from bigcat.training.advice import warn_of_far_out
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, Start
@@ -49,9 +48,9 @@ class Preprocessing:
             data = data.renumbered(np.argsort(self.order))
         return data if self.columns is None else data.turned(self.columns)
 
-    def start(self, start: Start, storage: Storage) -> Start:
+    def start(self, start: Start) -> Start:
         """Return a copy of given weights, for `data`, that training may change."""
-        weights, intercept = start[0].copy(storage), start[1].copy()
+        weights, intercept = start[0].copy(), start[1].copy()
         if self.order is None:
             return weights, intercept
         return weights.reordered(self.order, available_cores()), intercept[self.order]
@@ -60,14 +59,14 @@ class Preprocessing:
         """Return labels in the order of training."""
         return classes if self.order is None else classes[self.order]
 
-    def result(self, result: FitResult, storage: Storage) -> FitResult:
+    def result(self, result: FitResult) -> FitResult:
         """Turn a result back to the units and the order of the user, in place."""
         if self.columns is not None:
             result.weights = result.weights.of_features(self.columns.factors)
             result.solver_state = None  # the solver state is of scaled columns
             if self.columns.centres is not None:
                 centres = self.columns.centres[None].astype(np.float64)
-                precise = result.weights.astype(np.float64, storage)
+                precise = result.weights.astype(np.float64)
                 shift = precise.products(False, np.float64)(centres)[0]
                 result.intercept = (result.intercept - shift).astype(np.float32)
         if self.order is None:

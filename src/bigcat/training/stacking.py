@@ -103,7 +103,7 @@ class ValidationScores(NamedTuple):
         if not noise.softmax:
             own = np.zeros(len(total), np.int64)
             scores = np.ascontiguousarray(total, np.float64)
-            return np.asarray(log_probabilities_of(noise, scores, own, how="quick"))
+            return np.asarray(log_probabilities_of(noise, scores, own, quick=True))
         return np.asarray(total[:, 0] - logsumexp(total + self.log_counts, axis=1), np.float64)
 
 

@@ -87,18 +87,18 @@ class State:
         trained = kind.as_trained(weights, problem, dtype)
         if keeps_start:
             if any(np.may_share_memory(trained, array) for array in weights.arrays().values()):
-                trained = kind.storage.copy(trained)
+                trained = trained.copy(order="K")
             intercepts = intercepts.copy()
         state = cls(
             weights=trained,
             intercepts=np.ascontiguousarray(intercepts, dtype=dtype),
-            weights_state=kind.storage.zeros((n_majors, solver.state_width(n_minors)), dtype),
+            weights_state=np.zeros((n_majors, solver.state_width(n_minors)), dtype),
             intercepts_state=np.zeros(problem.n_classes if solver.has_state else 0, dtype),
             local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
             rng=new_state(random_state),
         )
         if solver.averages:
-            state.average = Average(kind.storage.copy(state.weights), state.intercepts.copy())
+            state.average = Average(state.weights.copy(), state.intercepts.copy())
         return state
 
     def resume(self, before: State, problem: Problem, kind: WeightsKind) -> None:

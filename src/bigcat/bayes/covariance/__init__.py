@@ -16,38 +16,19 @@ from bigcat.bayes.covariance.full import (
     symmetric_inverse,
     symmetric_inverses,
 )
-from bigcat.bayes.covariance.low_rank import LowRank
-from bigcat.bayes.covariance.pairs import (
-    PAIRS_CHUNK,
-    PAIRS_UP_TO,
-    few_pairs,
-    packed,
-    pairs,
-    sparse_pairs,
-    sums_of_pairs,
-)
-from bigcat.bayes.covariance.spectral import Spectral, spectral_basis
+from bigcat.bayes.covariance.pairs import BlockSums
 from bigcat.bayes.covariance.turned import Turned, turned
 
 __all__ = [
-    "PAIRS_CHUNK",
-    "PAIRS_UP_TO",
+    "BlockSums",
     "ClassDiagonal",
     "ClassFull",
     "Covariance",
     "Drawn",
     "JointFull",
-    "LowRank",
     "SharedDiagonal",
     "SharedFull",
-    "Spectral",
     "Turned",
-    "few_pairs",
-    "packed",
-    "pairs",
-    "sparse_pairs",
-    "spectral_basis",
-    "sums_of_pairs",
     "symmetric_inverse",
     "symmetric_inverses",
     "turned",

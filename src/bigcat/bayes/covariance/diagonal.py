@@ -28,7 +28,7 @@ class SharedDiagonal(Covariance):
     def row_variances(self, design: Design, block: Block) -> Floats:
         return design.squares_product(self.values[:, None])
 
-    def colour(self, noise: Floats, block: Block) -> Floats:
+    def colour(self, noise: Floats) -> Floats:
         return noise * np.sqrt(self.values)
 
     def array(self) -> Floats:
@@ -54,8 +54,8 @@ class ClassDiagonal(Covariance):
     def row_variances(self, design: Design, block: Block) -> Floats:
         return design.squares_product(np.ascontiguousarray(self.values[block].T))
 
-    def colour(self, noise: Floats, block: Block) -> Floats:
-        return noise * np.sqrt(self.values[block])
+    def colour(self, noise: Floats) -> Floats:
+        return noise * np.sqrt(self.values)
 
     def array(self) -> Floats:
         return self.values

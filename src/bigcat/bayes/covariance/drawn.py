@@ -25,7 +25,7 @@ class Drawn(Covariance):
         return len(self.deviations)
 
     def draws(self, n: int, shape: tuple[int, int], rng: np.random.RandomState) -> Floats:
-        """All that are kept, in their order; others are chosen at random, as evenly as can be."""
+        """Return all that are kept, in their order, or as many others at random, evenly."""
         kept = len(self.deviations)
         if n == kept:
             return self.deviations
@@ -74,11 +74,6 @@ class Drawn(Covariance):
         spread: Floats = self.deviations[:, block].var(axis=0, ddof=1, dtype=np.float64)
         return spread
 
-    def log_determinants(self, block: Block) -> Floats:
-        numbers = np.arange(self.deviations.shape[1])[block]
-        logs: Floats = np.linalg.slogdet([self.matrix_of(k) for k in numbers])[1]
-        return logs
-
     def row_variances(self, design: Design, block: Block) -> Floats:
         some = self.deviations[:, block]
         out = np.empty((design.n, some.shape[1]))
@@ -87,9 +82,6 @@ class Drawn(Covariance):
                 scores = np.asarray(design.rows[rows] @ some[:, k].T.astype(np.float64))
                 out[rows, k] = scores.var(axis=1, ddof=1)
         return out
-
-    def colour(self, noise: Floats, block: Block) -> Floats:
-        raise TypeError("draws are kept and not made from noise; see `draws`")
 
     def array(self) -> Floats:
         return np.array([self.matrix_of(k) for k in range(self.deviations.shape[1])])

@@ -23,6 +23,7 @@ class SharedFull(Covariance):
 
     @classmethod
     def from_precision(cls, precision: Floats) -> SharedFull:
+        """Return the inverse of a precision."""
         return cls(*symmetric_inverse(precision))
 
     def variances(self, block: Block) -> Floats:
@@ -34,14 +35,11 @@ class SharedFull(Covariance):
     def row_variances(self, design: Design, block: Block) -> Floats:
         return design.quadratic(self.matrix)[:, None]
 
-    def colour(self, noise: Floats, block: Block) -> Floats:
+    def colour(self, noise: Floats) -> Floats:
         return noise @ np.linalg.cholesky(self.matrix).T
 
     def array(self) -> Floats:
         return self.matrix
-
-    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
-        return np.array([np.sum(self.matrix * matrix)])
 
 
 class ClassFull(Covariance):
@@ -73,17 +71,13 @@ class ClassFull(Covariance):
             out[:, b] = design.quadratic(matrix)
         return out
 
-    def colour(self, noise: Floats, block: Block) -> Floats:
-        roots = np.linalg.cholesky(self.matrices[block])
+    def colour(self, noise: Floats) -> Floats:
+        roots = np.linalg.cholesky(self.matrices)
         draws: Floats = np.einsum("bij,sbj->sbi", roots, noise)
         return draws
 
     def array(self) -> Floats:
         return self.matrices
-
-    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
-        traces: Floats = np.einsum("bij,ij->b", self.matrices[block], matrix)
-        return traces
 
 
 class JointFull(Covariance):
@@ -97,12 +91,12 @@ class JointFull(Covariance):
         self.n_classes = int(n_classes)
 
     def _four(self) -> Floats:
-        """Classes and columns apart, (K, M, K, M)."""
+        """Return classes and columns apart, (K, M, K, M)."""
         m = len(self.matrix) // self.n_classes
         return self.matrix.reshape(self.n_classes, m, self.n_classes, m)
 
     def _blocks(self) -> Floats:
-        """Of each class with itself, (K, M, M)."""
+        """Return the block of each class with itself, (K, M, M)."""
         blocks: Floats = np.einsum("kikj->kij", self._four())
         return blocks
 
@@ -110,16 +104,12 @@ class JointFull(Covariance):
         values: Floats = np.diag(self.matrix).reshape(self.n_classes, -1)[block]
         return values
 
-    def log_determinants(self, block: Block) -> Floats:
-        logs: Floats = np.linalg.slogdet(self._blocks()[block])[1]
-        return logs
-
     def row_variances(self, design: Design, block: Block) -> Floats:
         return ClassFull(self._blocks()[block], np.empty(0)).row_variances(design, slice(None))
 
-    def colour(self, noise: Floats, block: Block) -> Floats:
+    def colour(self, noise: Floats) -> Floats:
         flat = noise.reshape(len(noise), -1) @ np.linalg.cholesky(self.matrix).T
-        return flat.reshape(noise.shape)[:, block]
+        return flat.reshape(noise.shape)
 
     def array(self) -> Floats:
         return self.matrix
@@ -142,13 +132,9 @@ class JointFull(Covariance):
         matrix = matrix - four[first, :, second] - four[second, :, first]
         return np.maximum(design.quadratic(matrix), 0.0)  # rounding
 
-    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
-        traces: Floats = np.einsum("bij,ij->b", self._blocks()[block], matrix)
-        return traces
-
 
 def symmetric_inverse(matrix: Floats) -> tuple[Floats, float]:
-    """Inverse of a symmetric positive definite matrix, and the logarithm of *its* determinant."""
+    """Return the inverse of a positive definite matrix, and the logarithm of *its* determinant."""
     root, failed = dpotrf(matrix, lower=1, clean=0)
     if not failed:
         inverse, failed = dpotri(root, lower=1)
@@ -163,7 +149,7 @@ def symmetric_inverse(matrix: Floats) -> tuple[Floats, float]:
 
 
 def symmetric_inverses(matrices: Floats) -> tuple[Floats, Floats]:
-    """The same for a stack of matrices, which is overwritten."""
+    """Return the same for a stack of matrices, which is overwritten."""
     logs = np.empty(len(matrices))
     for k, matrix in enumerate(matrices):
         matrices[k], logs[k] = symmetric_inverse(matrix)

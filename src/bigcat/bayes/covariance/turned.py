@@ -15,7 +15,7 @@ from bigcat.bayes.covariance.drawn import Drawn
 class Turned(Covariance):
     """T Sigma_k T' for one sparse matrix T.
 
-    The variance of weight m is that of the score of a row T_m, which every form can tell.
+    The variance of weight m is that of the score of a row T_m, which every form can compute.
     """
 
     def __init__(self, inner: Covariance, turn: Any) -> None:
@@ -36,16 +36,8 @@ class Turned(Covariance):
             out[place] = self.inner.row_difference_variances(rows, k, base)
         return out
 
-    def log_determinants(self, block: Block) -> Floats:
-        numbers = np.arange(block.stop)[block] if isinstance(block, slice) else block
-        logs: Floats = np.linalg.slogdet([self.matrix_of(k) for k in numbers])[1]
-        return logs
-
     def row_variances(self, design: Design, block: Block) -> Floats:
         return self.inner.row_variances(Design(design.rows @ self.turn, False), block)
-
-    def colour(self, noise: Floats, block: Block) -> Floats:
-        return _turned(self.inner.colour(noise, block), self.turn)
 
     def array(self) -> Floats:
         inner = self.inner.array()

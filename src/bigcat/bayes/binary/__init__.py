@@ -1,0 +1,1 @@
+"""Independent binary regressions, one for each class."""

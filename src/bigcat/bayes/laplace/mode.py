@@ -1,0 +1,88 @@
+"""The mode of the posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+
+from bigcat._system import one_blas_thread
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes.laplace.likelihood import Likelihood
+
+#: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
+MOST_COLUMNS = 1_500
+MOST_ITERATIONS = 300
+
+
+def find_mode(
+    likelihood: Likelihood,
+    precision: Floats,
+    prior_mean: Floats,
+    start: Floats,
+    tol: float = 1e-5,
+) -> tuple[Floats, bool]:
+    """Weights that maximise likelihood and prior, and whether they were found.
+
+    L-BFGS in coordinates where the curvature is nearly even.
+    Columns in units of the prior, without signal, have the curvature f_k (1 - f_k) X'X + 1 in
+    class k, f_k being its frequency: diagonal in the eigenbasis of X'X, and its root makes all
+    directions alike.
+
+    Parameters
+    ----------
+    precision : array of shape (K, M) or (1, M)
+        Of the prior, whose mean is `prior_mean`, of shape (K, M) or (1, M).
+    start : array of shape (K, M)
+    tol : float
+        The largest slope in such a direction that counts as none.
+    """
+    units = np.exp(-0.5 * np.log(precision).mean(axis=0))
+    basis, sizes = _basis(likelihood, units)
+    counts = likelihood.class_weights()
+    frequencies = (counts + 0.5) / (counts + 0.5).sum()
+    scales = 1.0 / np.sqrt((frequencies * (1.0 - frequencies))[:, None] * sizes + 1.0)
+
+    def weights_of(theta: Floats) -> Floats:
+        turned = theta.reshape(start.shape) * scales
+        weights: Floats = (turned if basis is None else turned @ basis.T) * units
+        return weights
+
+    def negative(theta: Floats) -> tuple[float, Floats]:
+        weights = weights_of(theta)
+        value, gradient = likelihood.gradients(weights[None])
+        away = weights - prior_mean
+        slopes = (precision * away - gradient[0]) * units
+        turned = slopes if basis is None else slopes @ basis
+        energy = 0.5 * float((precision * away * away).sum()) - float(value[0])
+        return energy, (turned * scales).ravel()
+
+    begin = start / units
+    begin = begin if basis is None else begin @ basis
+    # Threads of BLAS cost more than they give in the vectors of L-BFGS.
+    with one_blas_thread:
+        found = scipy.optimize.minimize(
+            negative,
+            (begin / scales).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            # Slopes are in standard deviations: a hundredth is nothing, and single floats tell no
+            # less.
+            options={
+                "maxiter": MOST_ITERATIONS,
+                "gtol": tol if likelihood.dtype == np.float64 else max(tol, 1e-2),
+                "ftol": 1e-11,
+            },
+        )
+    return weights_of(found.x), found.nit < MOST_ITERATIONS
+
+
+def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats]:
+    """Return an eigenbasis of X'X, columns in those units, and its eigenvalues.
+
+    None and the diagonal where it is too large.
+    """
+    design = likelihood.design
+    if design.n_columns > MOST_COLUMNS:
+        return None, np.maximum(design.squared_sums() * units**2, 1e-12)
+    values, vectors = np.linalg.eigh(design.gram() * np.outer(units, units))
+    return vectors, np.maximum(values, 0.0)
