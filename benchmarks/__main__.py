@@ -254,7 +254,7 @@ def main() -> None:
         against.against(
             args.base, args.answers, args.speed, args.json, args.only, args.rounds, args.jobs
         )
-    elif args.command == "choice":
+    elif (args.command or "").startswith("choice"):
         choice.run(args)
     elif args.command == "field":
         field.run(args)

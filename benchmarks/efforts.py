@@ -22,6 +22,8 @@ from benchmarks.peers.problems import CACHE, Problem, folder_of
 
 #: Rows whose accuracy is measured, in scores of all classes.
 MAX_SCORES = 1 << 28
+#: Suffix of a contender whose `fit` receives the groups of the rows, where the data have them.
+WITH_GROUPS = ", groups"
 
 #: A fit as a program: the folder of the problem, where results go, and the parameters.
 CHILD = """
@@ -33,10 +35,12 @@ warnings.simplefilter("ignore")
 X = sp.load_npz(folder + "/X_train.npz").tocsr()
 X_test = sp.load_npz(folder + "/X_test.npz").tocsr()
 labels = np.load(folder + "/labels.npz")
+known = {"groups": labels["groups_train"]} if "groups" in sys.argv[5:] else {}
 y, y_test, common = labels["y_train"], labels["y_test"], labels["common_rows"]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 started = time.process_time()
-model = LinearClassifier(n_threads=1, random_state=0, progress=False, **parameters).fit(X, y)
+model = LinearClassifier(n_threads=1, random_state=0, progress=False, **parameters)
+model.fit(X, y, **known)
 cpu = time.process_time() - started
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 K = len(model.classes_)
@@ -81,7 +85,11 @@ def run(args: argparse.Namespace) -> None:
             _fit(problem, "before", {}, args.output, args.checkout)
         for effort in args.efforts:
             _fit(problem, effort, {"effort": effort}, args.output, None)
-    contenders = [*(["before"] if args.checkout is not None or args.tell else []), *args.efforts]
+            if "groups_train" in np.load(folder_of(problem) / "labels.npz"):
+                contender = effort + WITH_GROUPS
+                _fit(problem, contender, {"effort": effort}, args.output, None, "groups")
+    contenders = ["before"] if args.checkout is not None or args.tell else []
+    contenders += [effort + how for effort in args.efforts for how in ("", WITH_GROUPS)]
     rows = [row for name in names for row in _rows(name, contenders, args.output)]
     _report.save("efforts", rows)
     _report.show(rows, args.json)
@@ -93,6 +101,7 @@ def _fit(
     parameters: dict[str, Any],
     output: Path,
     checkout: Path | None,
+    *options: str,
 ) -> None:
     root = checkout or Path(__file__).parents[1]
     environment = os.environ | {
@@ -102,6 +111,7 @@ def _fit(
     }
     path = output / f"{problem.name}.{contender}.npz"
     words = [str(folder_of(problem)), str(path), json.dumps(parameters), str(MAX_SCORES)]
+    words += options
     found = subprocess.run(
         [sys.executable, "-c", CHILD, *words], env=environment, capture_output=True, text=True
     )

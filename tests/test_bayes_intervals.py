@@ -159,9 +159,9 @@ def test_the_estimator_takes_labels_and_says_the_same():
     np.testing.assert_array_equal(odds, m.posterior_.log_odds_interval(X[:3], 3, 0, 0.5))
     turned = m.log_odds_interval(X[:3], "ant", "dog", level=0.5)
     np.testing.assert_allclose(odds[0], -turned[1], rtol=1e-12)
-    with pytest.raises(ValueError, match=r"first: 'eel' is no class of this model"):
+    with pytest.raises(ValueError, match=r"first: 'eel' is not a class of this model"):
         m.log_odds_interval(X, "eel", "ant")
-    with pytest.raises(ValueError, match="second: 3 is no class of this model"):
+    with pytest.raises(ValueError, match="second: 3 is not a class of this model"):
         m.log_odds_interval(X, "ant", 3)
     with pytest.raises(ValueError, match=r"level=1\.5 must lie between 0 and 1"):
         m.log_odds_interval(X, "ant", "bee", 1.5)

@@ -172,13 +172,13 @@ def test_no_table_is_larger_than_asked():
 
 
 def test_errors(flat):
-    with pytest.raises(ValueError, match=r"classes: 'eel' is no class of this model, which has 'a"):
+    with pytest.raises(ValueError, match=r"classes: 'eel' is not a class of this model, which has"):
         flat.summary(classes=["cat", "eel"])
-    with pytest.raises(ValueError, match="base: 3 is no class of this model"):
+    with pytest.raises(ValueError, match="base: 3 is not a class of this model"):
         flat.summary(base=3)
-    with pytest.raises(ValueError, match=r"features: 'x9' is no feature of this model, which has"):
+    with pytest.raises(ValueError, match=r"features: 'x9' is not a feature of this model"):
         flat.summary(features=["x1", "x9"])
-    with pytest.raises(ValueError, match=r"features: 4 is no feature of this model"):
+    with pytest.raises(ValueError, match=r"features: 4 is not a feature of this model"):
         flat.summary(features=[4])
     with pytest.raises(ValueError, match="top=0 must be a whole number of at least 1"):
         flat.summary(top=0)

@@ -166,14 +166,14 @@ def test_other_parameters_are_refused_by_name(begun):
 
 
 def test_other_data_are_refused_by_name(begun):
-    with pytest.raises(CheckpointError, match="of another fit: X holds other values; give what"):
+    with pytest.raises(CheckpointError, match="belongs to another fit: X holds other values"):
         begun.fit(X + 1e-9, Y, resume=True)
     with pytest.raises(CheckpointError, match="sample_weight holds other values"):
         begun.fit(X, Y, np.full(len(Y), 2.0), resume=True)
 
 
 def test_an_unfinished_fit_is_not_overwritten(begun):
-    with pytest.raises(CheckpointError, match="has not ended; go on with it by resume=True, or"):
+    with pytest.raises(CheckpointError, match="an unfinished fit; continue it with resume=True"):
         begun.fit(X, Y)
 
 
@@ -199,7 +199,7 @@ def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
     content[-5] ^= 1
     newest.write_bytes(content)
     with pytest.warns(
-        UserWarning, match="is damaged and is not used; the fit goes on from the one"
+        UserWarning, match="is damaged and is not used; the fit continues from the one"
     ):
         begun.fit(X, Y, resume=True)
     assert_same(begun, never.fit(X, Y))
@@ -230,7 +230,7 @@ def test_a_full_disk_does_not_end_a_fit(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoint, "_write", full)
     estimator = LinearClassifier(method="augment-reduce", max_epochs=2, checkpoint=tmp_path)
-    with pytest.warns(UserWarning, match="could not write a checkpoint .* the fit goes on"):
+    with pytest.warns(UserWarning, match="could not write a checkpoint .* the fit continues"):
         estimator.fit(X, Y)
     assert estimator.n_iter_ == 2
 
@@ -245,7 +245,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_fit(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoint, "_write_json", full_at_the_end)
     estimator = LinearClassifier(method="augment-reduce", max_epochs=2, checkpoint=tmp_path)
-    with pytest.warns(UserWarning, match="could not note .* that the fit is complete: .*No space"):
+    with pytest.warns(UserWarning, match="could not mark the fit in .* as complete: .*No space"):
         estimator.fit(X, Y)
     assert estimator.n_iter_ == 2
 
@@ -277,7 +277,7 @@ def test_files_of_a_run_do_not_pile_up(tmp_path):
     ("options", "resume", "message"),
     [
         ({"checkpoint": 3}, False, "checkpoint=3 must be the name of a folder, or None"),
-        ({}, True, "resume=True needs a checkpoint to go on from; set checkpoint to its folder"),
+        ({}, True, "resume=True needs a checkpoint to resume from; set checkpoint to its folder"),
     ],
 )
 def test_values_that_cannot_be_meant_are_errors(options, resume, message):
@@ -298,7 +298,7 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
     estimator = LinearClassifier(
         method="augment-reduce", max_epochs=9, random_state=0, progress=[interrupt]
     ).set_params(checkpoint=tmp_path, early_stopping=False)
-    with pytest.raises(KeyboardInterrupt, match=r"fit\(X, y, resume=True\) goes on from"):
+    with pytest.raises(KeyboardInterrupt, match=r"fit\(X, y, resume=True\) continues from"):
         estimator.fit(X, Y)
     assert estimator.n_iter_ == 2
     assert estimator.score(X, Y) > 0.4
@@ -329,7 +329,7 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(tmp_path, monkeypatch, cap
     np.savez(tmp_path / "train.npz", X=X, y=Y)
     files = [str(tmp_path / name) for name in ("train.npz", "model", "fit")]
     assert main(["fit", files[0], "--model", files[1], "--checkpoint", files[2]]) == 130
-    assert "the same command with --resume goes on from the checkpoint" in capsys.readouterr().err
+    assert "the same command with --resume continues from the checkpoint" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # tests/torture/test_kills.py kills fits that compile nothing

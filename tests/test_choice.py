@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import reference.noise
 import reference.probabilities
-from bigcat import ChoiceModel, choice
+from bigcat import ChoiceModel, choice, report
 from bigcat.bayes import GaussianPrior
 from bigcat.files import ModelFileError
 
@@ -327,6 +327,19 @@ def test_sampled_estimates_end_within_a_tenth_of_a_standard_error():
     np.testing.assert_allclose(model.std_errors_, exact.std_errors_, rtol=0.02)
 
 
+def test_sampled_estimates_have_robust_errors_groups_and_priors():
+    people, stores, there, _ = city(n=200, J=200)
+    data: dict[str, Any] = {"alternatives": stores, "choice": "store", "available": there}
+    data |= {"groups": "family", "weights": "weight"}
+    prior = GaussianPrior(scale=0.2)
+    exact = ChoiceModel(STORES, prior=prior).fit(people, **data)
+    model = ChoiceModel(STORES, prior=prior, estimation="sampled", random_state=0)
+    model.fit(people, **data)
+    np.testing.assert_allclose(model.robust_std_errors_, exact.robust_std_errors_, rtol=0.05)
+    assert (np.abs(model.coef_ - exact.coef_) < 0.1 * exact.std_errors_).all()
+    assert model.log_likelihood_ == pytest.approx(exact.log_likelihood_, abs=0.5)
+
+
 def covered(n_sets, sampling):
     """Return how often 90 % intervals of McFadden's estimator hold the true coefficients."""
     held = []
@@ -469,7 +482,7 @@ def test_removed_and_added_alternatives():
     extra = {name: values[data["mode"] == "rail"] for name, values in data.items()}
     extra["mode"] = np.full(400, "tram")
     more = {name: np.concatenate([data[name], extra[name]]) for name in data}
-    with pytest.raises(ValueError, match="'tram': is unknown; the alternatives are air, bus"):
+    with pytest.raises(ValueError, match="'tram' is unknown; the alternatives are air, bus"):
         model.predict_proba(more)
     shares = model.shares(more, like={"tram": "rail"}, n_draws=0)
     by_name = dict(zip(shares["alternative"], shares["share"]))
@@ -491,6 +504,42 @@ def test_elasticities_of_the_logit_have_closed_forms():
     by_income = fitted(data).marginal_effects(data, "income")
     assert list(by_income.columns) == ["alternative", "all"]
     assert abs(by_income["all"].sum()) < 1e-8
+
+
+def test_elasticities_of_tables_of_alternatives_are_those_of_rows():
+    people, stores, there, _ = city(n=60)
+    model = ChoiceModel(STORES).fit(people, alternatives=stores, choice="store", available=there)
+    options: dict[str, Any] = {"alternatives": stores, "available": there}
+    table = as_long(people, stores, there)
+    rows = ChoiceModel(list(STORES)[:2], fixed=dict(zip(STORES, model.coef_[:2])))
+    pairs = ChoiceModel(list(STORES)[:2], fixed=dict(zip(STORES, model.coef_[:2])))
+    rows.fit(table, choice="chosen", case="person", alternative="store", available="there")
+    pairs.fit(people, choice="store", **options)
+    labels = ["store 3", "store 17"]
+    few = pairs.elasticities(people, "price", of=labels, **options)
+    every = rows.elasticities(table, "price")
+    by_name = dict(zip(every["alternative"], every["store 3"]))
+    assert list(few.columns) == ["alternative", *labels]
+    expected = [by_name[name] for name in few["alternative"]]
+    np.testing.assert_allclose(few["store 3"], expected, atol=1e-8)
+    assert list(model.marginal_effects(people, "home", **options).columns)[1:] == ["all"]
+    many = {name: np.repeat(values, 5) for name, values in stores.items()}
+    many["store"] = np.arange(150)
+    with pytest.raises(ValueError, match="between 150 alternatives; name at most 100"):
+        model.elasticities(people, "price", alternatives=many)
+
+
+def test_a_report_has_estimates_and_shares(tmp_path):
+    people, stores, there, _ = city(n=60)
+    model = ChoiceModel(STORES)
+    model.fit(people, alternatives=stores, choice="store", available=there)
+    options: dict[str, Any] = {"alternatives": stores, "available": there}
+    page = report(model, people, path=tmp_path / "stores.html", title="Stores", **options)
+    text = page.read_text(encoding="utf-8")
+    for words in ("<h1>Stores</h1>", "income:price", "rho-squared", "store 17", "Estimates"):
+        assert words in text
+    tables = model.report_tables(people, **options)
+    assert tables["Shares"]["observed"].sum() == pytest.approx(1.0)
 
 
 def test_willingness_to_pay_by_the_delta_method():
@@ -623,11 +672,44 @@ def two_chosen(data):
         (changed(), ["mode"], "mode holds .* and not numbers"),
         (changed(), ["fare"], "no column 'fare'; the columns are trip, mode"),
         (changed(mode=lambda d: np.full(120, "bus")), ["cost"], "case 0 has 'bus' twice"),
+        (changed(chosen=lambda d: np.where(d["trip"] == 7, np.nan, 0)), ["cost"], "nan .* case 7"),
+        (changed(trip=lambda d: np.where(d["trip"] == 7, np.nan, 0)), ["cost"], "trip .* row 28"),
+        (
+            changed(mode=lambda d: np.where(d["trip"] == 7, np.array(None), "x")),
+            ["cost"],
+            "mode .* row 28",
+        ),
+        (changed(there=lambda d: np.where(d["trip"] == 7, np.nan, 1)), ["cost"], "nan in row 28"),
     ],
 )
 def test_bad_input_is_named(data, utility, message):
     with pytest.raises((ValueError, TypeError), match=message):
         fitted(data, utility)
+
+
+def test_weights_and_groups_belong_to_cases():
+    for name, column in {"weights": "weight", "groups": "person"}.items():
+        data = changed(**{column: lambda data: np.arange(120.0)})
+        with pytest.raises(ValueError, match=f"{column} differs between the rows of case 0"):
+            fitted(data, **{name: column})
+    negative = changed(weight=lambda data: np.where(data["trip"] == 7, -1.0, 1.0))
+    with pytest.raises(ValueError, match=r"weight is -1.0 in case 7; give weights of zero or more"):
+        fitted(negative, weights="weight")
+
+
+def test_options_that_do_not_fit_the_data_are_named():
+    people, stores, _, _ = city(n=50)
+    with pytest.raises(ValueError, match="estimation='sampled' is for choosers"):
+        fitted(estimation="sampled")
+    model = ChoiceModel(STORES, estimation="mcfadden", n_sampled=0)
+    with pytest.raises(ValueError, match="n_sampled=0 must be at least 1"):
+        model.fit(people, alternatives=stores, choice="store")
+    with pytest.raises(ValueError, match=r"bounds of cost are 1.0 and 0.0; give \(low, high\)"):
+        fitted(bounds={"cost": (1, 0)})
+    missing = people["store"].astype(object)
+    missing[3] = None
+    with pytest.raises(ValueError, match="store=None of case 3: no alternative is chosen"):
+        ChoiceModel(STORES).fit(people | {"store": missing}, alternatives=stores, choice="store")
 
 
 def test_alternatives_that_are_never_chosen_have_no_constant():
@@ -653,7 +735,7 @@ def test_choosers_of_unknown_or_closed_stores_are_named():
     people, stores, there, _ = city(n=50)
     odd = people["store"].astype(object)
     odd[3] = "no store"
-    with pytest.raises(ValueError, match="'no store' of case 3: is unknown"):
+    with pytest.raises(ValueError, match="'no store' of case 3 is unknown"):
         ChoiceModel(STORES).fit(people | {"store": odd}, alternatives=stores, choice="store")
     k = list(stores["store"]).index(people["store"][5])
     there[5, k] = False

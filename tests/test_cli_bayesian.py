@@ -122,7 +122,7 @@ def test_options_reach_the_method():
         (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
         (["--bayesian", *BINARY, "--covariance", "draws"], "--covariance draws is not known"),
         (["--bayesian", *BINARY, "--rank", "3"], "--rank belongs to --method laplace; leave it"),
-        (["--bayesian", "--prior-scale", "-1"], "'-1' is no number above 0"),
+        (["--bayesian", "--prior-scale", "-1"], "'-1' is not a number above 0"),
         (
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],
             "--prior-scale belongs to --prior gaussian",

@@ -204,10 +204,10 @@ def test_partial_fit_moves_on_and_remembers(data):
         (
             2,
             3,
-            "rank=3 differs from that of the weights to start from, 2; set rank=2 or begin anew",
+            "rank=3 differs from the rank of the fitted weights, 2; set rank=2, or fit without",
         ),
-        (2, None, "rank=None differs from that of the weights to start from, 2; set rank=2"),
-        (None, 2, "rank=2 differs from that of the weights to start from, None; set rank=None"),
+        (2, None, "rank=None differs from the rank of the fitted weights, 2; set rank=2"),
+        (None, 2, "rank=2 differs from the rank of the fitted weights, None; set rank=None"),
     ],
 )
 def test_another_rank_is_refused_and_nothing_has_changed(data, first, then, message):

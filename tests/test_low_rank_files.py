@@ -117,7 +117,7 @@ def test_the_command(tmp_path, capsys):
     assert main(["fit", str(data), "--model", str(path), "--rank", "none", *options]) == 0
     assert load_model(path).rank is None
     assert main(["fit", str(data), "--model", str(path), "--rank", "low"]) == 2
-    assert "'low' is no whole number of at least 1" in capsys.readouterr().err
+    assert "'low' is not a whole number of at least 1" in capsys.readouterr().err
 
 
 # --- mapped to memory ---------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_what_cannot_be_stored_is_refused(tmp_path, monkeypatch):
     model.classes_ = np.array([0.5, 1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"0\.5.* is neither; fit the model to such labels"):
         bigcat.save_onnx(model, path)
-    monkeypatch.setattr(onnx_files, "MOST_BYTES", 50)
+    monkeypatch.setattr(onnx_files, "MAX_BYTES", 50)
     with pytest.raises(
         ValueError, match="the weights take 96 bytes as matrices, and an ONNX file holds up to"
     ):

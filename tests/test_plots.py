@@ -77,7 +77,7 @@ def test_reliability_draws_the_numbers_of_the_metrics(tmp_path):
 
 def test_hits_and_frequencies_are_those_of_the_metrics():
     model, X, y = make()
-    curve = lines_of(plots.hit_at_k(model, X, y, most=10))["the truth is among them"]
+    curve = lines_of(plots.hit_at_k(model, X, y, max_k=10))["the observed class is among them"]
     assert curve.get_xdata()[-1] == 10
     np.testing.assert_allclose(curve.get_ydata()[-1], metrics.hit_at_k(model, X, y, k=10))
     counts = np.arange(30) + 1

@@ -354,7 +354,7 @@ def test_a_folder_may_be_replaced_while_it_is_opened(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Index, "read", replaced_after)
     assert sorted(open_shards(tmp_path / "rows").y) == ["c", "d"]
-    with pytest.raises(DataError, match="its rows were replaced since they were pickled"):
+    with pytest.raises(DataError, match="its rows were replaced after the pickle was made"):
         pickle.loads(pickled)
 
 

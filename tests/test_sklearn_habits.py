@@ -259,7 +259,7 @@ def test_an_index_for_a_recall(monkeypatch):
     seconds["seconds"] = 3.0
     with pytest.raises(ValueError, match="a look at all classes 2 s; take predict_top_k"):
         TopKIndex.for_recall(model, X, recall=0.5, k=3, n_threads=1)
-    with pytest.raises(ValueError, match=r"recall=1\.5 is no share above 0 and up to 1"):
+    with pytest.raises(ValueError, match=r"recall=1\.5 must be above 0 and at most 1"):
         TopKIndex.for_recall(model, X, recall=1.5)
     monkeypatch.setattr(
         TopKIndex, "recall", lambda self, X, k: {"recall": 0.1, "rows": 1, **seconds}

@@ -1,13 +1,15 @@
-"""Conditional logit with many alternatives, beside other programs for discrete choice.
+"""Conditional logit with few and many alternatives, beside other programs for discrete choice.
 
-One problem for all: choosers beside a table of alternatives, ten coefficients, simulated choices.
-Every fit, with classical standard errors, runs in a process of its own: seconds from the tables to
-the standard errors, and the most memory that the process had.  Other programs run in environments
-of their own (``*.txt``), by adapters that read ``input.npz`` and write ``output.json``.
+Problems are the mode choices of Swissmetro, three alternatives that are not all available to
+everyone, and simulated choosers beside a table of alternatives with ten coefficients.  Every fit,
+with classical standard errors, runs in a process of its own: seconds from the tables to the
+standard errors, compilation included, and the peak memory of the process.  Other programs run in
+environments of their own (``*.txt``): adapters read ``input.npz`` and write ``output.json``.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import environments
-from benchmarks._report import save, show
+from benchmarks._report import FIGURES, markdown, save, show, written_between
 
 _HERE = Path(__file__).parent
 #: Programs, and the file of their environment; bigcat's is this one.
@@ -32,10 +34,28 @@ PROGRAMS = {
     "torch-choice": "torch_choice",
     "biogeme": "biogeme",
 }
-ALTERNATIVES = (100, 500, 1_000, 10_000, 100_000)
+PROBLEMS = ("swissmetro", "100", "500", "1000", "10000", "100000")
 COEF = np.array([0.5, -0.5, 0.3, -0.3, 0.2, -0.2, 0.3, -0.2, -2.0, -0.5])
 #: Programs other than ours hold all pairs times coefficients, several times.
 _COPIES = 3
+
+
+def swissmetro() -> dict[str, np.ndarray]:
+    """Return the cost, time and constants of pairs, what is available, and the choices."""
+    path = Path(os.environ.get("BIGCAT_DATA", ""), "choice", "swissmetro", "swissmetro.dat.gz")
+    with gzip.open(path, "rt") as file:
+        names, values = file.readline().split(), np.loadtxt(file)
+    data = dict(zip(names, values.T))
+    kept = np.isin(data["PURPOSE"], (1, 3)) & (data["CHOICE"] != 0)
+    data = {name: column[kept] for name, column in data.items()}
+    modes, paying = ("TRAIN", "SM", "CAR"), data["GA"] == 0
+    cost = [data[f"{mode}_CO"] * (paying if mode != "CAR" else 1) / 100 for mode in modes]
+    time = [data[f"{mode}_TT"] / 100 for mode in modes]
+    there = [data[f"{mode}_AV"] * (data["SP"] != 0 if mode != "SM" else 1) for mode in modes]
+    X = np.zeros((len(cost[0]), 3, 4))
+    X[:, :, 0], X[:, :, 1] = np.transpose(cost), np.transpose(time)
+    X[:, 0, 2] = X[:, 2, 3] = 1.0  # constants of train and car
+    return {"X": X, "there": np.transpose(there) > 0, "choice": data["CHOICE"].astype(int) - 1}
 
 
 def simulate(n_cases: int, n_alternatives: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -57,20 +77,28 @@ def simulate(n_cases: int, n_alternatives: int, seed: int = 0) -> dict[str, np.n
 
 
 def choice(
-    programs: list[str], alternatives: list[int], n_cases: int, seconds: float, as_json: bool
+    programs: list[str],
+    problems: list[str],
+    n_cases: int,
+    seconds: float,
+    as_json: bool,
+    page: bool,
 ) -> None:
     """Fit each problem with each program, and show seconds, memory and estimates."""
     rows = []
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     stopped = set[str]()
-    for n_alternatives in alternatives:
+    for problem in problems:
         with tempfile.TemporaryDirectory() as folder:
-            data: dict[str, Any] = dict(simulate(n_cases, n_alternatives))
+            real = problem == "swissmetro"
+            data: dict[str, Any] = swissmetro() if real else simulate(n_cases, int(problem))
             np.savez(Path(folder) / "input.npz", **data)
+            needed = 0 if real else _COPIES * 8 * n_cases * int(problem) * len(COEF)
             exact = None
             for program in programs:
-                needed = _COPIES * 8 * n_cases * n_alternatives * len(COEF)
-                row: dict[str, Any] = {"alternatives": n_alternatives, "program": program}
+                row: dict[str, Any] = {"problem": problem, "program": program}
+                if real and " " in program:  # estimators of a table of alternatives
+                    continue
                 if program in stopped:
                     row["ended"] = "not run: it stopped before"
                 elif PROGRAMS[program] and needed > available:
@@ -85,10 +113,38 @@ def choice(
                     row["largest difference, standard errors"] = float(
                         np.abs((coef - exact[0]) / exact[1]).max()
                     )
+                    row["ratio of standard errors"] = float(
+                        np.exp(np.log(errors / exact[1]).mean())
+                    )
                 rows.append(row)
                 print(json.dumps(row), file=sys.stderr, flush=True)
     save("choice", rows)
+    if page:
+        write_page("choice", _beside(rows, programs, problems))
     show(rows, as_json=as_json)
+
+
+def write_page(name: str, rows: list[dict[str, Any]]) -> None:
+    """Put a table into the page of results."""
+    path = FIGURES.parent / "results" / "choice.md"
+    path.write_text(written_between(path.read_text(), name, markdown(rows)))
+
+
+def _beside(
+    rows: list[dict[str, Any]], programs: list[str], problems: list[str]
+) -> list[dict[str, Any]]:
+    """Return seconds and memory, one row per program and one column per problem."""
+    found = {(row["program"], row["problem"]): _cell(row) for row in rows}
+    return [
+        {"program": program} | {name: found.get((program, name), "") for name in problems}
+        for program in programs
+    ]
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if row["ended"]:
+        return str(row["ended"])
+    return f"{row['seconds']:.3g} s, {row['peak MB'] / 1024:.2g} GB"
 
 
 def _run(program: str, folder: Path, seconds: float) -> dict[str, Any]:
@@ -121,17 +177,30 @@ def _run(program: str, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def add_to(commands: Any) -> None:
-    """Add the command to those of ``python -m benchmarks``."""
-    parser = commands.add_parser("choice", help="discrete choice with up to 100,000 alternatives")
+    """Add the commands to those of ``python -m benchmarks``."""
+    parser = commands.add_parser("choice", help="discrete choice beside other programs")
     parser.add_argument("--programs", nargs="+", choices=list(PROGRAMS), default=list(PROGRAMS))
     parser.add_argument(
-        "--alternatives", nargs="+", type=int, default=list(ALTERNATIVES), metavar="J"
+        "problems", nargs="*", default=list(PROBLEMS), help="swissmetro, or numbers of alternatives"
     )
     parser.add_argument("--cases", type=int, default=20_000, metavar="N")
-    parser.add_argument("--seconds", type=float, default=1800.0, help="most of one fit")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="longest fit")
+    _add_outputs(parser)
+    parser = commands.add_parser("choice-sampling", help="estimates from sampled alternatives")
+    parser.add_argument("--sets", type=int, default=100, help="simulated data sets")
+    _add_outputs(parser)
+
+
+def _add_outputs(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--page", action="store_true", help="write tables into the documentation")
 
 
 def run(args: Any) -> None:
-    """Run the command."""
-    choice(args.programs, args.alternatives, args.cases, args.seconds, args.json)
+    """Run one of the two commands."""
+    if args.command == "choice-sampling":
+        from benchmarks.choice.sampling import sampling
+
+        sampling(args.sets, args.json, args.page)
+        return
+    choice(args.programs, args.problems, args.cases, args.seconds, args.json, args.page)

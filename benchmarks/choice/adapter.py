@@ -13,10 +13,17 @@ import numpy as np
 NAMES = [*(f"a{k}" for k in range(6)), "income:a0", "income:a1", "distance", "squared"]
 
 
-def pairs(folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the variables of all pairs, (cases, alternatives, coefficients), and the choices."""
+def read(folder: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a problem."""
     with np.load(Path(folder) / "input.npz") as file:
-        data = {name: file[name] for name in file.files}
+        return {name: file[name] for name in file.files}
+
+
+def pairs(folder: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the variables of all pairs, (cases, alternatives, coefficients), choices and mask."""
+    data = read(folder)
+    if "X" in data:
+        return data["X"], data["choice"], data["there"]
     n, J = len(data["x"]), len(data["a0"])
     X = np.empty((n, J, len(NAMES)))
     for k in range(6):
@@ -26,7 +33,7 @@ def pairs(folder: str) -> tuple[np.ndarray, np.ndarray]:
     X[:, :, 9] = (data["x"][:, None] - data["east"]) ** 2
     X[:, :, 9] += (data["y"][:, None] - data["north"]) ** 2
     X[:, :, 8] = np.sqrt(X[:, :, 9])
-    return X, data["choice"]
+    return X, data["choice"], np.ones((n, J), bool)
 
 
 class Measured:

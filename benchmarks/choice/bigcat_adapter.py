@@ -1,14 +1,13 @@
-"""Our fit of the problem of `benchmarks.choice`."""
+"""bigcat's fit: a long table of Swissmetro, else choosers beside a table of alternatives."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.choice.adapter import Measured
+from benchmarks.choice.adapter import Measured, read
 from bigcat import ChoiceModel
 
 
@@ -16,9 +15,9 @@ def squared(data: Any) -> np.ndarray:
     return np.asarray((data["x"] - data["east"]) ** 2 + (data["y"] - data["north"]) ** 2)
 
 
-def main(folder: str, estimation: str) -> None:
-    with np.load(Path(folder) / "input.npz") as file:
-        data = {name: file[name] for name in file.files}
+def fit_table(
+    data: dict[str, np.ndarray], estimation: str = "exact", **options: Any
+) -> ChoiceModel:
     utility: dict[str, Any] = {
         **{f"a{k}": f"a{k}" for k in range(6)},
         "income:a0": "income:a0",
@@ -26,12 +25,28 @@ def main(folder: str, estimation: str) -> None:
         "distance": lambda data: np.sqrt(squared(data)),
         "squared": squared,
     }
+    people = {name: data[name] for name in ("x", "y", "income", "choice")}
+    stores = {name: column for name, column in data.items() if name not in people}
+    stores["choice"] = np.arange(len(stores["a0"]))
+    model = ChoiceModel(utility, estimation=estimation, **{"random_state": 0} | options)
+    return model.fit(people, alternatives=stores, choice="choice")
+
+
+def fit_long(data: dict[str, np.ndarray]) -> ChoiceModel:
+    n, J, P = data["X"].shape
+    names = [f"v{k}" for k in range(P)]
+    table = dict(zip(names, data["X"].reshape(-1, P).T))
+    table |= {"case": np.repeat(np.arange(n), J), "mode": np.tile(np.arange(J), n)}
+    table |= {"chosen": (data["choice"][:, None] == np.arange(J)).ravel()}
+    table |= {"there": data["there"].ravel()}
+    model = ChoiceModel(names)
+    return model.fit(table, choice="chosen", case="case", alternative="mode", available="there")
+
+
+def main(folder: str, estimation: str) -> None:
     with Measured(folder) as measured:
-        people = {name: data[name] for name in ("x", "y", "income", "choice")}
-        stores = {name: column for name, column in data.items() if name not in people}
-        stores["choice"] = np.arange(len(stores["a0"]))
-        model = ChoiceModel(utility, estimation=estimation, random_state=0)
-        model.fit(people, alternatives=stores, choice="choice")
+        data = read(folder)
+        model = fit_long(data) if "X" in data else fit_table(data, estimation)
         measured.found(model.coef_, model.std_errors_, model.log_likelihood_)
 
 

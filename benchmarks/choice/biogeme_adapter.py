@@ -15,16 +15,20 @@ from biogeme.results_processing import EstimateVarianceCovariance
 
 folder = sys.argv[1]
 with Measured(folder) as measured:
-    X, choice = pairs(folder)
+    X, choice, there = pairs(folder)
     n, J, P = X.shape
     names = [f"v{k}_{j}" for j in range(J) for k in range(P)]
     frame = pd.DataFrame(X.reshape(n, -1), columns=names)
     frame["CHOICE"] = choice.astype(float)
+    available = None
+    if not there.all():
+        frame = frame.assign(**{f"there_{j}": there[:, j].astype(float) for j in range(J)})
+        available = {j: Variable(f"there_{j}") for j in range(J)}
     os.chdir(tempfile.mkdtemp())
     betas = [Beta(f"b{k}", 0, None, None, 0) for k in range(P)]
     V = {j: sum(betas[k] * Variable(f"v{k}_{j}") for k in range(P)) for j in range(J)}
     model = bio.BIOGEME(
-        db.Database("pairs", frame), models.loglogit(V, None, Variable("CHOICE")),
+        db.Database("pairs", frame), models.loglogit(V, available, Variable("CHOICE")),
         generate_html=False, generate_yaml=False, save_iterations=False,
     )  # fmt: skip
     model.model_name = "choice"

@@ -11,12 +11,13 @@ from torch_choice.utils.std import parameter_std
 
 folder = sys.argv[1]
 with Measured(folder) as measured:
-    X, choice = pairs(folder)
+    X, choice, there = pairs(folder)
     n, J, P = X.shape
     data = ChoiceDataset(
         item_index=torch.tensor(choice),
         session_index=torch.arange(n),
         itemsession_x=torch.tensor(X),
+        item_availability=None if there.all() else torch.tensor(there),
         num_items=J,
     )
     model = ConditionalLogitModel(

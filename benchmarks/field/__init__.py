@@ -13,8 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks._report import RESULTS
+
+if TYPE_CHECKING:
+    from benchmarks.field.problem import Problem
 
 
 def add_to(commands) -> None:
@@ -28,6 +32,12 @@ def add_to(commands) -> None:
     )
     command.add_argument(
         "--limit", type=int, metavar="N", help="at most N cases, evenly spaced in the list"
+    )
+    command.add_argument(
+        "--part",
+        default="1/1",
+        metavar="I/N",
+        help="every N-th case from the I-th on; N processes, each with its own --output",
     )
     command.add_argument("--list", action="store_true", help="print the cases, and fit nothing")
     command.add_argument("--output", type=Path, metavar="FILE", help="file to append results to")
@@ -46,7 +56,11 @@ def add_to(commands) -> None:
         "--groups", action="store_true", help="pass groups= to the default where rows have them"
     )
     command.add_argument(
-        "--summary", type=Path, metavar="FILE", help="print a stored run, and fit nothing"
+        "--summary",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="print stored runs as one, and fit nothing",
     )
     command.add_argument("--beside", type=Path, metavar="FILE", help="an earlier run to compare")
     command.add_argument("--json", action="store_true", help="print the tables as JSON")
@@ -54,14 +68,14 @@ def add_to(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run a half and print a summary, or print that of a stored run."""
-    from benchmarks.field import families, results, summary
+    from benchmarks.field import results, summary
 
     if args.list:
-        for problem in families.problems_of(args.half, args.only, args.limit):
+        for problem in _problems(args):
             print(problem.name)
         return
     if args.summary:
-        records = results.read(args.summary)
+        records = [record for path in args.summary for record in results.read(path)]
     else:
         records = field(args)
     before = results.read(args.beside) if args.beside else None
@@ -71,10 +85,10 @@ def run(args: argparse.Namespace) -> None:
 
 def field(args: argparse.Namespace) -> list[dict]:
     """Run the selected cases that are not done; return all that are done now."""
-    from benchmarks.field import families, measure, results
+    from benchmarks.field import measure, results
     from bigcat.data import DataError
 
-    problems = families.problems_of(args.half, args.only, args.limit)
+    problems = _problems(args)
     path = args.output or RESULTS / f"field_{args.half}.jsonl"
     path.parent.mkdir(exist_ok=True)
     done = {record["case"]: record for record in results.begin(path, args.resume)}
@@ -94,3 +108,11 @@ def field(args: argparse.Namespace) -> list[dict]:
             text = f"{number}/{len(problems)} {problem.name}: {record['regret']:.1%}"
             print(f"{text}, {record['seconds']:.1f} s", file=sys.stderr)
     return [done[problem.name] for problem in problems if problem.name in done]
+
+
+def _problems(args: argparse.Namespace) -> list[Problem]:
+    """Return the cases to run."""
+    from benchmarks.field import families
+
+    first, step = (int(number) for number in args.part.split("/"))
+    return families.problems_of(args.half, args.only, args.limit)[first - 1 :: step]

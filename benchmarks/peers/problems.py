@@ -86,7 +86,7 @@ def prepare(
     matrices : dict
         ``X_train``, ``X_test`` (CSR, float32), ``y_train``, ``y_test`` (numbers of classes),
         ``is_validation`` (a training row in ten), ``common_rows`` (the test rows on which all
-        log-likelihoods are taken).
+        log-likelihoods are taken); ``groups_train`` where the data have groups.
     facts : dict
         Sizes, rows dropped, and ``baseline``, the mean test log-likelihood of the class frequencies
         with one added to every count.
@@ -114,6 +114,8 @@ def prepare(
         "is_validation": is_validation,
         "common_rows": common,
     }
+    if train.groups is not None:
+        matrices["groups_train"] = np.unique(train.groups, return_inverse=True)[1]
     facts = {
         "rows_train": len(y_train),
         "rows_test": len(y_test),

@@ -212,7 +212,7 @@ def class_frequency_baseline(y_train: ArrayLike, y_test: ArrayLike) -> float:
         raise ValueError("y_train is empty; the baseline needs the training labels")
     position, known = _positions(classes, np.asarray(y_test))
     if not known.any():
-        raise ValueError(_nothing_known(len(known)))
+        raise ValueError(_no_known_class(len(known)))
     log_proba = np.log((counts + 1.0) / (counts.sum() + len(classes)))
     return float(log_proba[position[known]].mean())
 
@@ -416,7 +416,7 @@ def measure(
         log_proba = top_log_proba[np.arange(len(y_chunk)), np.minimum(rank, k_found - 1)]
         if not found.all():
             missed = np.flatnonzero(~found)
-            log_proba[missed] = model.log_proba_of(_taken(X_chunk, missed), y_chunk[missed])
+            log_proba[missed] = model.log_proba_of(_take_rows(X_chunk, missed), y_chunk[missed])
         predicted = np.searchsorted(classes, top[:, 0])
         parts.append((position, log_proba, rank, predicted, top_log_proba, row))
         if on_rows is not None:
@@ -432,7 +432,7 @@ def _known_chunks(
     classes = np.asarray(model.classes_)
     X, position, known = _placed_rows(classes, X, y)
     if not known.any():
-        raise ValueError(_nothing_known(len(known)))
+        raise ValueError(_no_known_class(len(known)))
 
     def chunks() -> Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]]:
         for start in range(0, len(known), CHUNK_ROWS):
@@ -440,7 +440,7 @@ def _known_chunks(
             keep = known[part]
             rows = start + np.flatnonzero(keep)
             if keep.any():
-                X_chunk = _taken(X, part if keep.all() else rows)
+                X_chunk = _take_rows(X, part if keep.all() else rows)
                 yield X_chunk, classes[position[rows]], position[rows], rows
 
     return chunks(), int(len(known) - known.sum())
@@ -474,7 +474,7 @@ def _as_rows(X: Any) -> Any:
     return np.asarray(X, object) if texts else np.asarray(X)
 
 
-def _taken(X: Any, rows: Any) -> Any:
+def _take_rows(X: Any, rows: Any) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
@@ -495,7 +495,7 @@ def _checked_k(model: Model, k: int) -> int:
     return min(k, len(model.classes_))
 
 
-def _nothing_known(n_rows: int) -> str:
+def _no_known_class(n_rows: int) -> str:
     return (
         f"none of the {n_rows} rows has a class of the training data; "
         "check that both parts use the same labels"

@@ -64,11 +64,11 @@ def precompile(
     """
     compiled: list[str] = []
 
-    def told(name: str | None) -> None:
+    def record(name: str | None) -> None:
         if name is not None:
             compiled.append(name)
 
-    with watching(told), compiling_always(), warnings.catch_warnings():
+    with watching(record), compiling_always(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of made-up rows
         for dtype in dtypes:
             for noise in noises:

@@ -12,14 +12,14 @@ import numpy as np
 MAX_WEIGHT = 1e18
 
 
-def is_whole(value: object, least: int = 0, most: float = math.inf) -> bool:
+def is_whole(value: object, minimum: int = 0, maximum: float = math.inf) -> bool:
     """Return True for an integer within bounds, which True and False are not."""
-    return type(value) is int and least <= value <= most
+    return type(value) is int and minimum <= value <= maximum
 
 
-def is_number(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
+def is_number(value: object, minimum: float = -math.inf, maximum: float = math.inf) -> bool:
     """Return True for a number within bounds."""
-    return type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
+    return type(value) in (int, float) and minimum <= value <= maximum  # type: ignore[operator]
 
 
 def is_names(value: object) -> bool:
@@ -61,8 +61,8 @@ def check_floats(
     name: str,
     array: np.ndarray,
     shape: tuple[int, ...] | None = None,
-    least: float = -MAX_WEIGHT,
-    most: float = MAX_WEIGHT,
+    minimum: float = -MAX_WEIGHT,
+    maximum: float = MAX_WEIGHT,
 ) -> None:
     """Raise ValueError unless an array has floating-point numbers within bounds and the shape."""
     if array.dtype.kind != "f":
@@ -73,9 +73,9 @@ def check_floats(
         return
     with np.errstate(invalid="ignore"):
         low, high = array.min(), array.max()
-    if not (low >= least and high <= most):  # which NaN is not
-        odd = high if low >= least else low
-        raise ValueError(f"{name} holds {odd:g}, which is not between {least:g} and {most:g}")
+    if not (low >= minimum and high <= maximum):  # which NaN is not
+        odd = high if low >= minimum else low
+        raise ValueError(f"{name} holds {odd:g}, which is not between {minimum:g} and {maximum:g}")
 
 
 def shown(value: object) -> str:

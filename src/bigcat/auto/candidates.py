@@ -40,21 +40,27 @@ MAX_SMALL_WEIGHTS, MAX_SMALL_PRODUCTS = 1 << 14, 1 << 27
 MAX_LBFGS_WEIGHTS = 1 << 20
 MAX_ITERATIONS, TOL_OF_PATH = 200, 1e-5
 
+#: Rows visited in all, within some epochs, and steps at least.
+ROWS_VISITED, EPOCHS, MIN_STEPS = 600_000, (3, 7), 200
+
 # Low rank.
 RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 #: Least numbers of classes and of features for vectors of either length.
 MIN_SIDE, MIN_SIDE_OF_SMALL_RANK = 32, 16
-#: Rows visited in all, and per class; within some epochs, and at least so many steps.
-ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
-#: Learning rates with all classes and with drawn ones, and the part for noises of light tails.
+#: Rows visited per class.
+VISITS_PER_CLASS = 40
+#: Learning rates of vectors of length `RANK` with all classes and with drawn ones, and the part for
+#: noises of light tails.  A score is a sum over the length: shorter vectors need larger numbers.
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
+#: Rate of the shorter vectors beside others: slower learning overfits less.
+PART_OF_SMALL_RANK = 0.5
 
 #: Passes of an update over its new rows: more, up to the second number, for `MIN_STEPS` steps.
 UPDATE_EPOCHS = (10, 200)
 
 # Full rank.
-FULL_RATE = 4.0
-FULL_EPOCHS = (3, 8)
+#: Learning rate times epochs: fewer epochs take longer steps.
+FULL_RATE_OF_ALL_EPOCHS = 32.0
 #: Most weights of full rank beside low rank: of a matrix, else of pairs of class and feature.
 MAX_FULL_WEIGHTS = 1 << 24
 
@@ -202,7 +208,8 @@ def _candidates(
     candidates = []
     if low:
         rank = RANK if parameters.rank == "auto" else parameters.rank
-        config = _low_rank(replace(parameters, rank=rank), sizes, effort)
+        assert rank is not None
+        config = _low_rank(parameters, rank, sizes, effort)
         for number in range(n_low):
             name = f"low rank {number + 1} of {n_low}" if n_low > 1 else "low rank"
             candidates.append(Candidate(name, config))
@@ -213,7 +220,7 @@ def _candidates(
         config = _full_rank(full_rank, sizes, effort, streams, in_pairs, rounds)
         candidates.append(Candidate("full rank", config, in_pairs=in_pairs))
     if short:
-        config = _low_rank(replace(parameters, rank=SMALL_RANK), sizes, effort)
+        config = _low_rank(parameters, SMALL_RANK, sizes, effort, PART_OF_SMALL_RANK)
         candidates.append(Candidate(f"rank {SMALL_RANK}", config))
     return candidates
 
@@ -266,14 +273,16 @@ def _ridge_path(parameters: Parameters, sizes: Sizes) -> Candidate:
     return Candidate(name, parameters.config("exact"), searches)
 
 
-def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig:
+def _low_rank(
+    parameters: Parameters, rank: int, sizes: Sizes, effort: Effort, part_of_rate: float = 1.0
+) -> FitConfig:
     """Give classes and features vectors; batches by products of matrices, with AdaGrad."""
-    sampler = parameters.sampler
+    parameters, sampler = replace(parameters, rank=rank), parameters.sampler
     if sampler is None:
         few = sizes.n_classes <= MANY_CLASSES
         sampler = Everything() if few else Shared(n_first=Shared.n_negatives // 3)
     drawn = not sampler.all_classes
-    rate = RATE_OF_DRAWN if drawn else RATE
+    rate = (RATE_OF_DRAWN if drawn else RATE) * part_of_rate * (RANK / rank) ** 0.5
     if parameters.noise.light_tails:
         rate *= PART_OF_LIGHT_TAILS
     solver = parameters.solver or AdaGrad(
@@ -284,7 +293,7 @@ def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig
         batch_size=BATCH_SIZE,
     )
     visits = max(ROWS_VISITED, VISITS_PER_CLASS * sizes.n_classes)
-    epochs = _epochs(visits, EPOCHS, solver, sizes, effort)
+    epochs = _epochs(visits, solver, sizes, effort)
     return _for_passes(parameters, sampler, solver, epochs)
 
 
@@ -302,20 +311,23 @@ def _full_rank(
         few = sizes.n_classes <= MANY_CLASSES and not in_pairs
         some: Sampler = CoOccurrence() if sizes.sparse and not streams else Stratified()
         sampler = Everything() if few else some
-    usual: Solver = AdaGrad() if rounds else Damped(FULL_RATE)
+    usual: Solver = AdaGrad() if rounds else Damped()
     solver = parameters.solver or usual
-    epochs = _epochs(ROWS_VISITED, FULL_EPOCHS, solver, sizes, effort)
+    epochs = _epochs(ROWS_VISITED, solver, sizes, effort)
+    if parameters.solver is None and not rounds:
+        solver = Damped(FULL_RATE_OF_ALL_EPOCHS / epochs)
     return _for_passes(parameters, sampler, solver, epochs)
 
 
-def _epochs(
-    visits: int, limits: tuple[int, int], solver: Solver, sizes: Sizes, effort: Effort
-) -> int:
-    """Return the epochs of a rate that falls to zero by their end."""
+def _epochs(visits: int, solver: Solver, sizes: Sizes, effort: Effort) -> int:
+    """Return the epochs of a rate that falls to zero by their end.
+
+    Less effort takes fewer epochs where rows are many, and as many where they are few.
+    """
     if not solver.decays_to_zero:
         return MAX_EPOCHS
     part = effort.part_of_visits
-    lowest, highest = (max(round(part * e), 1) for e in limits)
+    lowest, highest = round(part * EPOCHS[0]), round(max(part, 1.0) * EPOCHS[1])
     epochs = int(np.clip(round(part * visits / sizes.n_rows), lowest, highest))
     return max(epochs, -(-MIN_STEPS * solver.batch_size // sizes.n_rows))
 

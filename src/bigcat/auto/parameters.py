@@ -82,8 +82,8 @@ class Parameters:
             return self
         if self.rank not in ("auto", kind.rank):
             raise ValueError(
-                f"rank={self.rank} differs from that of the weights to start from, {kind.rank}; "
-                f"set rank={kind.rank} or begin anew"
+                f"rank={self.rank} differs from the rank of the fitted weights, {kind.rank}; "
+                f"set rank={kind.rank}, or fit without warm_start"
             )
         return replace(self, rank=kind.rank, kept_kind=kind)
 

@@ -1,8 +1,8 @@
-"""What a fitted model of choices says: tables, predictions, elasticities, tests."""
+"""Results of a fitted model of choices: tables, predictions, elasticities, tests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,17 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from bigcat.choice.covariance import ChiSquaredTest
 from bigcat.choice.data import Array, Layout, Pairs, Rows, codes_of
-from bigcat.choice.prediction import PairsModel, RowsModel, changed
-from bigcat.choice.utility import varies_within_cases
 from bigcat.inference import ResultsTable, quantile_names, wald_columns
 
 if TYPE_CHECKING:
+    from bigcat.choice.pairs_likelihood import PairsLikelihood
+    from bigcat.choice.rows_likelihood import RowsLikelihood
     from bigcat.choice.utility import Coding, Utility
+
+
+#: Alternatives for each of which shares are computed anew.
+_MAX_CHANGED = 100
 
 
 class Analysis:
     """Methods of a fitted `ChoiceModel`."""
 
+    utility: Any
+    alternatives_: Array
     coef_: Array
     coef_names_: list[str]
     covariance_: Array
@@ -39,9 +45,9 @@ class Analysis:
     random_state: Any
     coding_: Coding
     utility_: Utility
-    _read: Any
-    _beside: Any
-    _draw: Any
+    _read: Callable[..., Rows | Pairs]
+    _beside: Callable[..., RowsLikelihood | PairsLikelihood]
+    _draw: Callable[..., Array]
 
     def summary(self, *, level: float = 0.95, robust: bool = True) -> ResultsTable:
         """Return the table of estimates, with the figures of the whole model.
@@ -107,14 +113,13 @@ class Analysis:
             One probability per row of a long table, else one column per alternative, in the order
             of the table of alternatives; zero where one is not available.
         """
-        model = self._model(data, alternatives, available, like)
-        return model.probabilities(self.coef_)
+        return self._likelihood(data, alternatives, available, like).probabilities(self.coef_)
 
     def score(self, data: Any, *, alternatives: Any = None, available: Any = None) -> float:
         """Return the mean log-likelihood of the choices in data, per choice."""
         check_is_fitted(self, "coef_")
         found = self._read(data, alternatives, available, fitting=True)
-        likelihood = self._beside(found).likelihood
+        likelihood = self._beside(found)
         total = found.chosen.sum() if isinstance(found, Rows) else found.weights.sum()
         return float(likelihood.at(self.coef_, 0).value / total)
 
@@ -160,7 +165,13 @@ class Analysis:
         return ResultsTable(columns, title="Shares")
 
     def elasticities(
-        self, data: Any, variable: str, *, alternatives: Any = None, available: Any = None
+        self,
+        data: Any,
+        variable: str,
+        *,
+        alternatives: Any = None,
+        available: Any = None,
+        of: Sequence[Any] | None = None,
     ) -> ResultsTable:
         """Return elasticities of shares: their relative change per relative change of a variable.
 
@@ -169,23 +180,33 @@ class Analysis:
         data, alternatives, available
             As in `predict_proba`.
         variable : str
-            Column of the data.  Where it differs between alternatives, there is a column for each
-            alternative whose value changes, so that own elasticities are on the diagonal.
+            Column of the data.
+        of : sequence of labels, optional
+            Alternatives for which the variable changes; default: all, at most 100.  A variable
+            that is the same for all alternatives of a case changes for all of them at once.
 
         Returns
         -------
         ResultsTable
+            One row per alternative and one column per changed alternative: own elasticities are
+            those where both are the same.
         """
-        return self._effects(data, variable, alternatives, available, True, "Elasticities")
+        return self._effects(data, variable, alternatives, available, of, True, "Elasticities")
 
     def marginal_effects(
-        self, data: Any, variable: str, *, alternatives: Any = None, available: Any = None
+        self,
+        data: Any,
+        variable: str,
+        *,
+        alternatives: Any = None,
+        available: Any = None,
+        of: Sequence[Any] | None = None,
     ) -> ResultsTable:
         """Return marginal effects: the change of shares per unit of a variable.
 
         The parameters are those of `elasticities`.
         """
-        return self._effects(data, variable, alternatives, available, False, "Marginal effects")
+        return self._effects(data, variable, alternatives, available, of, False, "Marginal effects")
 
     def _effects(
         self,
@@ -193,28 +214,31 @@ class Analysis:
         variable: str,
         alternatives: Any,
         available: Any,
+        of: Sequence[Any] | None,
         relative: bool,
         title: str,
     ) -> ResultsTable:
         check_is_fitted(self, "coef_")
         found = self._read(data, alternatives, available, fitting=False)
-        rows = found.rows() if isinstance(found, Pairs) else found
-        values = np.asarray(rows.columns[variable], float)
-        step = 1e-4 if relative else 1e-4 * max(float(values.std()), 1e-8)
-        which: list[int | None] = [None]
-        if varies_within_cases(values, rows.starts):
-            which = list(range(len(rows.labels)))
-        columns: dict[str, Array] = {"alternative": rows.labels}
-        coef = self.coef_[None]
-        shares = self._beside(rows).shares(coef)[0]
-        for k in which:
-            ends = [
-                self._beside(changed(rows, variable, k, by, relative)).shares(coef)[0]
-                for by in (-step, step)
-            ]
-            slope = (ends[1] - ends[0]) / (2.0 * step)
-            name = "all" if k is None else str(rows.labels[k])
-            columns[name] = slope / shares if relative else slope
+        which: dict[str, int | None] = {"all": None}
+        if found.varies(variable):
+            labels = found.labels if of is None else np.array(of)
+            if len(labels) > _MAX_CHANGED:
+                raise ValueError(
+                    f"{variable} differs between {len(labels):,} alternatives; name at most "
+                    f"{_MAX_CHANGED} of them in of="
+                )
+            which = {str(k): int(c) for k, c in zip(labels, codes_of(labels, found.labels, "of"))}
+
+        def shares(k: int | None, by: float) -> Array:
+            likelihood = self._beside(found.changed(variable, k, by, relative))
+            return np.asarray(likelihood.shares(self.coef_[None])[0])
+
+        step = 1e-4 if relative else 1e-4 * found.scale(variable)
+        columns: dict[str, Array] = {"alternative": found.labels}
+        for name, k in which.items():
+            gradient = (shares(k, step) - shares(k, -step)) / (2.0 * step)
+            columns[name] = gradient / shares(k, 0.0) if relative else gradient
         return ResultsTable(columns, title=f"{title} of shares by {variable}")
 
     def willingness_to_pay(self, cost: str, *, level: float = 0.95) -> ResultsTable:
@@ -264,10 +288,7 @@ class Analysis:
 
         The parameters are those of `predict_proba`.  Gumbel noise only.
         """
-        model = self._model(data, alternatives, available, like)
-        if isinstance(model, RowsModel) and not model.likelihood.noise.softmax:
-            raise ValueError(f"noise={self.noise!r} has no logsum; it is for noise='gumbel'")
-        return model.log_sums(self.coef_)
+        return self._likelihood(data, alternatives, available, like).log_sums(self.coef_)
 
     def likelihood_ratio_test(self, restricted: Any) -> ChiSquaredTest:
         """Test this model against one with fewer coefficients, fitted to the same data."""
@@ -293,10 +314,43 @@ class Analysis:
         matrix = covariance[np.ix_(places, places)]
         return ChiSquaredTest.of(float(away @ np.linalg.solve(matrix, away)), len(places))
 
-    def _model(
+    def report_tables(
+        self, data: Any, *, alternatives: Any = None, available: Any = None
+    ) -> dict[str, ResultsTable]:
+        """Return the tables of `bigcat.report` by their heads.
+
+        The parameters are those of `predict_proba`; `data` has choices.
+        """
+        check_is_fitted(self, "coef_")
+        found = self._read(data, alternatives, available, fitting=True)
+        chosen = found.totals()
+        at, zero = (self._beside(found).at(b, 0).value for b in (self.coef_, 0.0 * self.coef_))
+        facts = {
+            "utility": self.utility if isinstance(self.utility, str) else ", ".join(self.utility),
+            "noise": getattr(self.noise, "name", self.noise),
+            "alternatives": f"{len(self.alternatives_):,}",
+            "cases of the fit": f"{self.n_cases_:,}",
+            "cases of this page": f"{found.n_cases:,}",
+        }
+        quality = {
+            "log-likelihood per choice": at / chosen.sum(),
+            "with coefficients of zero": zero / chosen.sum(),
+            "rho-squared": 1.0 - at / zero,
+        }
+        shares = self.shares(data, alternatives=alternatives, available=available)
+        most = np.argsort(-chosen, kind="stable")[:_MAX_CHANGED]
+        observed = {"alternative": found.labels, "observed": chosen / chosen.sum()}
+        columns = {name: column[most] for name, column in (observed | shares.columns).items()}
+        return {
+            "What it is": ResultsTable({"": [*facts], "value": [*facts.values()]}),
+            "Estimates": self.summary(),
+            "How good it is": ResultsTable({"": [*quality], "value": [*quality.values()]}),
+            "Shares": ResultsTable(columns, title="Observed and predicted, most frequent first"),
+        }
+
+    def _likelihood(
         self, data: Any, alternatives: Any, available: Any, like: Mapping[Any, Any] | None
-    ) -> RowsModel | PairsModel:
+    ) -> RowsLikelihood | PairsLikelihood:
         check_is_fitted(self, "coef_")
         found = self._read(data, alternatives, available, fitting=False)
-        model: RowsModel | PairsModel = self._beside(found, like)
-        return model
+        return self._beside(found, like)

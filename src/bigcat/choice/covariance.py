@@ -24,6 +24,7 @@ class ChiSquaredTest(NamedTuple):
 
     @classmethod
     def of(cls, statistic: float, df: int) -> ChiSquaredTest:
+        """Return the test of a statistic."""
         return cls(float(statistic), df, float(chi2.sf(statistic, df)))
 
 
@@ -44,20 +45,22 @@ def sandwich(
     free: Array,
     scores: Iterable[tuple[slice, Array]],
     groups: Array | None,
+    noise: Array | float = 0.0,
 ) -> Array:
-    """Return the robust covariance; with groups it is clustered, times G / (G - 1)."""
+    """Return the robust covariance; with groups it is clustered, times G / (G - 1).
+
+    `noise` is the covariance that scores have from sampling, summed over cases.
+    """
     bread = covariance[np.ix_(free, free)]
     if groups is None:
-        meat = np.zeros_like(bread)
-        for _, part in scores:
-            meat += part[:, free].T @ part[:, free]
+        meat = sum(part[:, free].T @ part[:, free] for _, part in scores)
     else:
         n_groups = int(groups.max()) + 1
         sums = np.zeros((n_groups, len(bread)))
         for cases, part in scores:
             np.add.at(sums, groups[cases], part[:, free])
         meat = sums.T @ sums * (n_groups / max(n_groups - 1, 1))
-    return embedded(bread @ meat @ bread, free)
+    return embedded(bread @ (meat - noise) @ bread, free)
 
 
 def solve_by_products(product: Callable[[Array], Array], right: Array, diagonal: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Choices as people have them: long, wide, or choosers beside a table of alternatives."""
+"""Tables of choices: long, wide, or choosers beside a table of alternatives."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Rows:
     """One row per case and available alternative; the rows of a case lie together."""
 
     columns: Columns
-    #: Where the rows of each case begin, and their number.
+    #: First row of each case, and the number of rows.
     starts: Array
     alternative: Array
     labels: Array
@@ -104,6 +104,7 @@ class Rows:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases."""
         return len(self.starts) - 1
 
     @property
@@ -115,9 +116,19 @@ class Rows:
         """Return the weighted number of choices of each alternative."""
         return np.bincount(self.alternative, self.chosen, len(self.labels))
 
-    def with_column(self, name: str, values: Array) -> Rows:
-        """Return the rows with other values in a column."""
-        columns = Columns([({name: values}, (np.arange(len(values)),)), *self.columns.sources])
+    def scale(self, variable: str) -> float:
+        """Return the standard deviation of a variable, but not zero."""
+        return max(float(np.std(numbers(self.columns[variable], variable))), 1e-8)
+
+    def varies(self, variable: str) -> bool:
+        """Return True if a variable differs between the alternatives of some case."""
+        return varies_within_cases(numbers(self.columns[variable], variable), self.starts)
+
+    def changed(self, variable: str, which: int | None, by: float, relative: bool) -> Rows:
+        """Return the rows with a variable changed, for one alternative or for all."""
+        mask = np.ones(len(self.alternative), bool) if which is None else self.alternative == which
+        values = shifted(self.columns[variable], mask, by, relative)
+        columns = Columns([({variable: values}, (np.arange(len(values)),)), *self.columns.sources])
         return replace(self, columns=columns)
 
     def kept(self, mask: Array) -> Rows:
@@ -159,6 +170,7 @@ class Pairs:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases."""
         return len(self.case_names)
 
     def columns(self, i: Array, j: Array) -> Columns:
@@ -187,6 +199,25 @@ class Pairs:
             return np.asarray(kept[j] if mask is None else mask & kept[j])
 
         return replace(self, available=available)
+
+    def scale(self, variable: str) -> float:
+        """Return the standard deviation of a variable, but not zero."""
+        table = self.choosers if variable in self.choosers else self.alternatives
+        return max(float(np.std(numbers(column(table, variable), variable))), 1e-8)
+
+    def varies(self, variable: str) -> bool:
+        """Return True if a variable is one of the alternatives."""
+        return variable not in self.choosers
+
+    def changed(self, variable: str, which: int | None, by: float, relative: bool) -> Pairs:
+        """Return the pairs with a variable changed, for one alternative or for all."""
+        mine = variable in self.choosers
+        values = column(self.choosers if mine else self.alternatives, variable)
+        mask = np.ones(len(values), bool) if which is None else np.arange(len(values)) == which
+        changed = {variable: shifted(values, mask, by, relative)}
+        if mine:
+            return replace(self, choosers={**self.choosers, **changed})
+        return replace(self, alternatives={**self.alternatives, **changed})
 
     def sizes(self) -> Array:
         """Return the number of available alternatives of each case."""
@@ -217,6 +248,18 @@ class Pairs:
             (self.weights, self.groups),
             shape,
         )
+
+
+def varies_within_cases(values: Array, starts: Array) -> bool:
+    """Return True if values differ between the alternatives of some case."""
+    low = np.minimum.reduceat(values, starts[:-1])
+    return bool((low < np.maximum.reduceat(values, starts[:-1])).any())
+
+
+def shifted(values: Array, mask: Array, by: float, relative: bool) -> Array:
+    """Return values with those of a mask changed, by a number or by a share of themselves."""
+    values = np.asarray(values, float)
+    return values + np.where(mask, by * values if relative else by, 0.0)
 
 
 def sorted_rows(
@@ -279,6 +322,20 @@ def column(table: Mapping[str, Array], name: str) -> Array:
     return table[name]
 
 
+def complete(table: Mapping[str, Array], name: str) -> Array:
+    """Return a column; ValueError naming a row where a value is missing."""
+    values = column(table, name)
+    missing = values != values
+    if values.dtype.kind == "O":
+        kinds = ("NoneType", "NAType", "NaTType")
+        missing = np.array([type(v).__name__ in kinds or bool(v != v) for v in values])
+    if np.any(missing):
+        raise ValueError(
+            f"{name} is missing in row {np.argmax(missing)}; fill it in or leave it out"
+        )
+    return values
+
+
 def quoted(value: Any) -> str:
     """Return a label for a message."""
     return repr(value.item() if isinstance(value, np.generic) else value)
@@ -299,8 +356,8 @@ def read_long(table: dict[str, Array], layout: Layout, available: Any, fitting: 
     """Return the rows of a long table: one per case and alternative."""
     if layout.case is None or layout.alternative is None:
         raise ValueError("a long table needs case= and alternative=, the names of two columns")
-    case_names, case = np.unique(column(table, layout.case), return_inverse=True)
-    labels, alternative = np.unique(column(table, layout.alternative), return_inverse=True)
+    case_names, case = np.unique(complete(table, layout.case), return_inverse=True)
+    labels, alternative = np.unique(complete(table, layout.alternative), return_inverse=True)
     n = len(case)
     columns = Columns([(table, (np.arange(n),))])
     if isinstance(available, str):
@@ -313,10 +370,8 @@ def read_long(table: dict[str, Array], layout: Layout, available: Any, fitting: 
             raise ValueError("fit needs choice= or counts=, the name of a column")
         chosen = numbers(column(table, name), name)
         totals = np.bincount(case, chosen, len(case_names))
-        check_choices(chosen, totals, case_names, single=layout.counts is None)
-    first = np.zeros(len(case_names), int)
-    first[case] = np.arange(n)
-    per_case = weights_of(table, layout, first)
+        check_choices(chosen, case, totals, case_names, single=layout.counts is None)
+    per_case = weights_of(table, layout, case, case_names)
     names = case_names, labels
     return sorted_rows(columns, (case, alternative), names, chosen, mask, per_case, (n,))
 
@@ -336,10 +391,10 @@ def read_wide(table: dict[str, Array], layout: Layout, available: Any, fitting: 
     chosen = np.zeros(shape)
     if fitting and layout.counts is not None:
         chosen = numbers(layout.matrix(layout.counts, table), layout.counts)
-        check_choices(chosen, chosen.sum(axis=1), names, single=False)
+        check_choices(chosen.ravel(), i, chosen.sum(axis=1), names, single=False)
     elif fitting:
         chosen[np.arange(n), chosen_codes(table, layout, labels, names)] = 1.0
-    per_case = weights_of(table, layout, np.arange(n))
+    per_case = weights_of(table, layout, np.arange(n), names)
     return sorted_rows(
         columns, (i, j), (names, labels), chosen.ravel(), mask.ravel(), per_case, shape
     )
@@ -360,7 +415,7 @@ def read_pairs(
     if both := (set(stores) & set(table)) - own:
         raise ValueError(f"both tables have a column {min(both)!r}; rename it in one of them")
     names = column(table, layout.case) if layout.case else np.arange(n)
-    weights, groups = weights_of(table, layout, np.arange(n))
+    weights, groups = weights_of(table, layout, np.arange(n), names)
     pairs = Pairs(table, stores, labels, names, weights, groups=groups)
     if isinstance(available, str):
         available = column(stores, available)
@@ -381,7 +436,12 @@ def mask_of(available: Any, columns: Columns, shapes: tuple[tuple[int, ...], ...
     """Return a mask of one of the shapes; by default, of the first one, all are available."""
     if available is None:
         return np.ones(shapes[0], bool)
-    mask = np.asarray(available(columns) if callable(available) else available).astype(bool)
+    mask = np.asarray(available(columns) if callable(available) else available)
+    if mask.dtype.kind == "f" and np.isnan(mask).any():
+        raise ValueError(
+            f"available is nan in row {np.argwhere(np.isnan(mask))[0][0]}; give 0 or 1"
+        )
+    mask = mask.astype(bool)
     if mask.shape not in shapes:
         known = " or ".join(map(str, shapes))
         raise ValueError(f"available has shape {mask.shape}; give a mask of shape {known}")
@@ -396,41 +456,62 @@ def chosen_codes(table: dict[str, Array], layout: Layout, labels: Array, cases: 
 
 
 def weights_of(
-    table: Mapping[str, Array], layout: Layout, rows: Array
+    table: Mapping[str, Array], layout: Layout, case: Array, names: Array
 ) -> tuple[Array, Array | None]:
-    """Return weight and number of the group of each case, which `rows` stand for."""
-    weights = np.ones(len(rows))
+    """Return weight and number of the group of each case, given the case of each row."""
+
+    def of_cases(name: str) -> Array:
+        values = complete(table, name)
+        found = np.empty(len(names), values.dtype)
+        found[case] = values
+        if (odd := found[case] != values).any():
+            i = case[np.argmax(odd)]
+            raise ValueError(f"{name} differs between the rows of case {names[i]}; make them equal")
+        return found
+
+    weights, groups = np.ones(len(names)), None
     if layout.weights is not None:
-        weights = numbers(column(table, layout.weights), layout.weights)[rows]
-        if not (weights >= 0.0).all() or not weights.any():
-            raise ValueError(f"{layout.weights} must hold weights of zero or more, some above zero")
-    if layout.groups is None:
-        return weights, None
-    return weights, np.unique(column(table, layout.groups)[rows], return_inverse=True)[1]
+        weights = numbers(of_cases(layout.weights), layout.weights)
+        if not (weights >= 0.0).all():
+            i = int(np.argmin(weights >= 0.0))
+            raise ValueError(
+                f"{layout.weights} is {weights[i]} in case {names[i]}; give weights of zero or more"
+            )
+        if not weights.any():
+            raise ValueError(
+                f"{layout.weights} is zero in all cases; give some a weight above zero"
+            )
+    if layout.groups is not None:
+        groups = np.unique(of_cases(layout.groups), return_inverse=True)[1]
+    return weights, groups
 
 
 def codes_of(values: Array, labels: Array, name: str, cases: Array | None = None) -> Array:
     """Return the number of each value among `labels`; ValueError for one that is not there."""
-    order = np.argsort(labels)
     try:
+        order = np.argsort(labels)
         places = np.searchsorted(labels, values, sorter=order)
-    except TypeError:
-        places = np.zeros(len(values), int)
-    codes = order[np.minimum(places, len(labels) - 1)]
+        codes = order[np.minimum(places, len(labels) - 1)]
+    except TypeError:  # labels of several types
+        known = {label: code for code, label in enumerate(labels.tolist())}
+        codes = np.array([known.get(value, 0) for value in values.tolist()])
     wrong = np.flatnonzero(labels[codes] != values)
     if len(wrong):
         value = values[wrong[0]]
         where = "" if cases is None else f" of case {cases[wrong[0]]}"
         shown = ", ".join(map(str, labels[:10])) + (", ..." if len(labels) > 10 else "")
-        what = "no alternative is chosen" if value != value or value is None else "is unknown"
-        raise ValueError(f"{name}={quoted(value)}{where}: {what}; the alternatives are {shown}")
+        unknown = ": no alternative is chosen" if value is None or value != value else " is unknown"
+        raise ValueError(f"{name}={quoted(value)}{where}{unknown}; the alternatives are {shown}")
     return codes
 
 
-def check_choices(chosen: Array, totals: Array, names: Array, single: bool) -> None:
+def check_choices(chosen: Array, case: Array, totals: Array, names: Array, single: bool) -> None:
     """Raise ValueError naming a case whose choices are not one, or not counts."""
-    if not (np.isfinite(chosen).all() and (chosen >= 0.0).all()):
-        raise ValueError("a choice is negative or not finite; give 0 and 1, or counts")
+    if (odd := ~(np.isfinite(chosen) & (chosen >= 0.0))).any():
+        row = int(np.argmax(odd))
+        raise ValueError(
+            f"the choice is {chosen[row]} in a row of case {names[case[row]]}; give 0, 1 or counts"
+        )
     if (totals == 0.0).any():
         raise ValueError(
             f"case {names[np.argmin(totals)]} has no chosen alternative; leave the case out"

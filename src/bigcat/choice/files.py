@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bigcat.choice.model import ChoiceModel
 
 _FORMAT, _VERSION = "bigcat choice model", 1
-#: Where a function stood, which a file does not hold.
+#: Placeholder of a function, which a file does not hold.
 _FUNCTION = {"function": True}
 
 

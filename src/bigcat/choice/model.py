@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from bigcat.choice.data import (
 )
 from bigcat.choice.newton import Optimum, Penalised, maximise
 from bigcat.choice.pairs_likelihood import PairsLikelihood
-from bigcat.choice.prediction import PairsModel, RowsModel
 from bigcat.choice.rows_likelihood import RowsLikelihood
 from bigcat.choice.sampling import SampledCases
 from bigcat.choice.utility import Coding, Source, Term, Utility
@@ -233,6 +231,13 @@ class ChoiceModel(Analysis, BaseEstimator):
         if self.estimation not in _ESTIMATIONS:
             known = ", ".join(map(repr, _ESTIMATIONS))
             raise ValueError(f"estimation={self.estimation!r} is not known; choose one of {known}")
+        if self.estimation != "exact" and (alternatives is None or columns is not None):
+            raise ValueError(
+                f"estimation={self.estimation!r} is for choosers beside a table of alternatives; "
+                "use 'exact' for long and wide tables"
+            )
+        if self.n_sampled < 1:
+            raise ValueError(f"n_sampled={self.n_sampled} must be at least 1")
         names = () if columns is None else _names_of(alternatives)
         if alternatives is not None and columns is None and alternative is None:
             alternative = choice
@@ -257,9 +262,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.coding_ = self._coding(found)
         self.coef_names_ = self.coding_.names
         self._check_constants(found.totals())
-        model = self._beside(found)
-        target = self._target(model)
-        self._estimate(target, model, found.groups)
+        likelihood = self._beside(found)
+        target = self._target(likelihood)
+        self._estimate(target, likelihood, found.groups)
         self._set_figures(found, target)
         if self.posterior:
             self.draws_ = self._draw(1000, check_random_state(self.random_state))
@@ -338,8 +343,8 @@ class ChoiceModel(Analysis, BaseEstimator):
 
     def _beside(
         self, found: Rows | Pairs, like: Mapping[Any, Any] | None = None
-    ) -> RowsModel | PairsModel:
-        """Return the utility beside data."""
+    ) -> RowsLikelihood | PairsLikelihood:
+        """Return the likelihood of the utility beside data."""
         coding, noise = self.coding_, resolve_noise(self.noise)
         offset = None if self.offset is None else Term("offset", self.offset)
         own = np.arange(len(found.labels))
@@ -348,13 +353,13 @@ class ChoiceModel(Analysis, BaseEstimator):
         if isinstance(found, Rows):
             X = coding.matrix(self.utility_, found, own[found.alternative])
             given = np.zeros(X.shape[0]) if offset is None else offset.value(found.columns)
-            return RowsModel(RowsLikelihood(X, given, found.starts, found.chosen, noise), found)
+            return RowsLikelihood(X, given, found, noise)
         constant, n_constants = np.full(len(own), -1), 0
         if self.utility_.constants:
             constant = np.where(own == coding.reference, -1, own - (own > coding.reference))
             n_constants = len(coding.labels) - 1
         terms = self.utility_.terms_of_pairs()
-        return PairsModel(PairsLikelihood(found, terms, offset, constant, n_constants), found)
+        return PairsLikelihood(found, terms, offset, constant, n_constants)
 
     def _own(self, labels: Array, like: Mapping[Any, Any] | None) -> Array:
         """Return which alternative of the fit has the coefficients of each label."""
@@ -387,8 +392,8 @@ class ChoiceModel(Analysis, BaseEstimator):
             raise ValueError(f"{parameter} names {min(unknown)!r}; the coefficients are {shown}")
         return {places[name]: value for name, value in (given or {}).items()}
 
-    def _target(self, model: RowsModel | PairsModel) -> Penalised:
-        """Return what is maximised."""
+    def _target(self, likelihood: RowsLikelihood | PairsLikelihood) -> Penalised:
+        """Return the penalised log-likelihood that `fit` maximises."""
         n = len(self.coef_names_)
         precision, mean = np.zeros(n), np.zeros(n)
         if self.prior is not None:
@@ -401,99 +406,103 @@ class ChoiceModel(Analysis, BaseEstimator):
             raise ValueError(f"constants_l2={self.constants_l2} must be zero or more")
         constants = np.array([name.startswith("constant:") for name in self.coef_names_], bool)
         precision[constants] += self.constants_l2
-        if self.estimation == "mcfadden" and isinstance(model, PairsModel):
-            return Penalised(self._sampled(model).likelihood(), precision, mean)
-        return Penalised(model.likelihood, precision, mean)
+        if self.estimation == "mcfadden" and isinstance(likelihood, PairsLikelihood):
+            likelihood = self._sampled(likelihood).likelihood()
+        return Penalised(likelihood, precision, mean)
 
-    def _sampled(self, model: PairsModel) -> SampledCases:
-        pairs = model.pairs
-        probabilities = np.ones(len(pairs.labels))
+    def _sampled(self, likelihood: PairsLikelihood) -> SampledCases:
+        q = np.ones(likelihood.n_alternatives)
         if self.sampling is not None:
-            probabilities = numbers(column(pairs.alternatives, self.sampling), self.sampling)
-            if not (probabilities > 0.0).all():
-                raise ValueError(f"{self.sampling} has to be above zero for sampling")
-        return SampledCases(
-            pairs,
-            model.likelihood.terms,
-            model.likelihood.offset,
-            self.utility_.constants,
-            self.coding_.reference,
-            probabilities / probabilities.sum(),
-            self.n_sampled,
-            check_random_state(self.random_state),
-        )
+            q = numbers(column(likelihood.pairs.alternatives, self.sampling), self.sampling)
+            if not (q > 0.0).all():
+                raise ValueError(
+                    f"{self.sampling} is {q.min()} for an alternative; give values above zero"
+                )
+        random_state = check_random_state(self.random_state)
+        return SampledCases(likelihood, q / q.sum(), self.n_sampled, random_state)
 
     def _estimate(
-        self, target: Penalised, model: RowsModel | PairsModel, groups: Array | None
+        self,
+        target: Penalised,
+        likelihood: RowsLikelihood | PairsLikelihood,
+        groups: Array | None,
     ) -> None:
         n = len(self.coef_names_)
         start, free = np.zeros(n), np.ones(n, bool)
         low, high = np.full(n, -np.inf), np.full(n, np.inf)
         for k, value in self._numbers(self.fixed, "fixed").items():
-            start[k], free[k] = float(value), False
-            low[k] = high[k] = float(value)
+            start[k] = low[k] = high[k] = float(value)
+            free[k] = False
         for k, (least, most) in self._numbers(self.bounds, "bounds").items():
             low[k] = -np.inf if least is None else float(least)
             high[k] = np.inf if most is None else float(most)
             if not low[k] < high[k]:
-                raise ValueError(f"bounds of {self.coef_names_[k]} are {low[k]} and {high[k]}")
+                name = self.coef_names_[k]
+                raise ValueError(f"bounds of {name} are {low[k]} and {high[k]}; give (low, high)")
         start = np.clip(start, low, high)
         limits = self.coef_names_, free, low, high, self.max_iter
         by_sample = self.estimation == "sampled"
-        large = target.likelihood.n_cases * len(model.labels) > _LARGE
-        if isinstance(model, PairsModel) and (by_sample or (large and not self.utility_.constants)):
-            cases = self._sampled(model)
-            first = Penalised(cases.likelihood(), target.precision, target.mean)
-            optimum = maximise(first, start, *limits)
-            if by_sample:
-                self._improve(cases, model.likelihood, optimum, target)
-                return
-            start = optimum.coef
+        if isinstance(likelihood, PairsLikelihood):
+            large = likelihood.n_cases * likelihood.n_alternatives > _LARGE
+            if by_sample or (large and not self.utility_.constants):
+                cases = self._sampled(likelihood)
+                first = Penalised(cases.likelihood(), target.precision, target.mean)
+                optimum = maximise(first, start, *limits)
+                if by_sample:
+                    self._improve(cases, optimum, target, groups)
+                    return
+                start = optimum.coef
         optimum = maximise(target, start, *limits)
         self.coef_, self.n_iter_, self.converged_ = optimum.coef, optimum.n_iter, optimum.converged
-        self.log_likelihood_ = optimum.derivatives.value + self._penalty(target)
+        penalty = 0.5 * float(target.precision @ (self.coef_ - target.mean) ** 2)
+        self.log_likelihood_ = optimum.derivatives.value + penalty
         self._set_covariances(target, optimum, groups)
 
-    def _penalty(self, target: Penalised) -> float:
-        return 0.5 * float(target.precision @ (self.coef_ - target.mean) ** 2)
-
     def _improve(
-        self,
-        cases: SampledCases,
-        likelihood: PairsLikelihood,
-        optimum: Optimum,
-        target: Penalised,
+        self, cases: SampledCases, optimum: Optimum, target: Penalised, groups: Array | None
     ) -> None:
         """Go from McFadden's estimate to the maximum, with draws by mean probabilities."""
-        if self.utility_.constants or self.bounds or target.precision.any():
-            raise ValueError(
-                "estimation='sampled' takes no constants, bounds or prior; use 'exact'"
-            )
-        chances = likelihood.mean_probabilities(optimum.coef, cases.random_state)
-        cases = replace(cases, probabilities=0.9 * chances + 0.1 * cases.probabilities)
-        self.coef_, derivatives, error = cases.improve(optimum.coef, optimum.free)
-        self.sampling_error_ = np.full(len(self.coef_), np.nan)
-        self.sampling_error_[optimum.free] = error
+        if self.utility_.constants or self.bounds:
+            raise ValueError("estimation='sampled' takes no constants and no bounds; use 'exact'")
+        chances = cases.full.mean_probabilities(optimum.coef, cases.random_state)
+        cases.probabilities = 0.9 * chances + 0.1 * cases.probabilities
+        free = optimum.free
+        found = cases.improve(optimum.coef, free, target)
+        self.coef_, self.log_likelihood_ = found.coef, found.log_likelihood
         self.n_iter_, self.converged_ = optimum.n_iter + 2, optimum.converged
-        assert derivatives.information is not None
-        self.log_likelihood_ = derivatives.value
-        self.covariance_ = classical(derivatives.information, optimum.free)
+        self.sampling_error_ = np.full(len(free), np.nan)
+        self.sampling_error_[free] = found.error
+        scores = [(slice(None), found.scores)]
+        self._set_errors(
+            classical(found.information, free),
+            free,
+            scores,
+            groups,
+            found.noise[np.ix_(free, free)],
+        )
+
+    def _set_errors(
+        self,
+        covariance: Array,
+        free: Array,
+        scores: Iterable[tuple[slice, Array]],
+        groups: Array | None,
+        noise: Array | float = 0.0,
+    ) -> None:
+        self.covariance_ = covariance
+        self.robust_covariance_ = sandwich(covariance, free, scores, groups, noise)
         self.std_errors_ = np.sqrt(np.diag(self.covariance_))
-        self.robust_covariance_ = None
-        self.robust_std_errors_ = np.full_like(self.std_errors_, np.nan)
+        self.robust_std_errors_ = np.sqrt(np.diag(self.robust_covariance_))
 
     def _set_covariances(self, target: Penalised, optimum: Optimum, groups: Array | None) -> None:
         free, information = optimum.free, optimum.derivatives.information
-        self.robust_covariance_ = None
-        self.robust_std_errors_ = np.full(len(free), np.nan)
         if information is not None:
-            self.covariance_ = classical(information, free)
             scores = target.likelihood.scores(self.coef_)
-            self.robust_covariance_ = sandwich(self.covariance_, free, scores, groups)
-            self.robust_std_errors_ = np.sqrt(np.diag(self.robust_covariance_))
-            self.std_errors_ = np.sqrt(np.diag(self.covariance_))
+            self._set_errors(classical(information, free), free, scores, groups)
             return
+        self.robust_covariance_ = None
         self.std_errors_ = np.full(len(free), np.nan)
+        self.robust_std_errors_ = self.std_errors_.copy()
         if not isinstance(target.likelihood, PairsLikelihood):
             self.covariance_ = np.zeros((0, 0))
             warn_caller(
@@ -539,7 +548,7 @@ class ChoiceModel(Analysis, BaseEstimator):
             names, free = coding.names, np.delete(counts, coding.reference) > 0
             X, zeros = coding.matrix(Utility([], [], True), found), np.zeros(len(found.chosen))
             noise = resolve_noise(self.noise)
-            likelihood = RowsLikelihood(X, zeros, found.starts, found.chosen, noise)
+            likelihood = RowsLikelihood(X, zeros, found, noise)
             prior = Penalised(likelihood, np.zeros(n - 1), np.zeros(n - 1))
             low = np.where(free, -np.inf, -30.0)
             done = maximise(prior, np.where(free, 0.0, -30.0), names, free, low, -low, 100)

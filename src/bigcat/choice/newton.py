@@ -20,17 +20,21 @@ MAX_DENSE = 5_000
 _TOLERANCE = 1e-9
 #: Smallest eigenvalue of scaled information, against which columns are collinear.
 _COLLINEAR = 1e-11
-#: What information may shrink to in some direction before choices count as separable.
+#: Share of the first information in some direction below which choices count as separable.
 _SEPARABLE = 1e-7
 
 
 class ChoiceLikelihood(Protocol):
+    """Log-likelihood of coefficients, as the optimiser uses it."""
+
     n_coefficients: int
     n_cases: int
 
-    def at(self, coef: Array, order: int = 2) -> Derivatives: ...
+    def at(self, coef: Array, order: int = 2) -> Derivatives:
+        """Return the log-likelihood, from order 1 its gradient, from order 2 the information."""
 
-    def scores(self, coef: Array) -> Iterator[tuple[slice, Array]]: ...
+    def scores(self, coef: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield the gradients of chunks of cases, of shape (n, n_coefficients)."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Penalised:
     mean: Array
 
     def at(self, coef: Array, order: int = 2) -> Derivatives:
+        """Return the penalised log-likelihood and its derivatives."""
         found = self.likelihood.at(coef, order)
         away = coef - self.mean
         value = found.value - 0.5 * float(self.precision @ away**2)
@@ -55,6 +60,8 @@ class Penalised:
 
 @dataclass(frozen=True)
 class Optimum:
+    """Maximum of a likelihood, and the way there."""
+
     coef: Array
     #: Coefficients that the data determine: not fixed, and not at a bound.
     free: Array

@@ -62,7 +62,7 @@ class PairsLikelihood:
         n_constants: int,
     ) -> None:
         self.pairs, self.terms, self.offset = pairs, list(terms), offset
-        self.n_alternatives = len(pairs.labels)
+        self.labels, self.n_alternatives = pairs.labels, len(pairs.labels)
         self.others = np.flatnonzero(constant >= 0) if n_constants else None
         self.constant = constant
         self.n_coefficients = len(self.terms) + n_constants
@@ -99,6 +99,31 @@ class PairsLikelihood:
         V = self.utilities(coef, cases)[0]
         V -= V.max(axis=1, keepdims=True)
         return np.asarray(V - np.log(np.exp(V).sum(axis=1, keepdims=True)))
+
+    def probabilities(self, coef: Array) -> Array:
+        """Return the probability of each alternative in each case."""
+        out = np.empty((self.n_cases, self.n_alternatives))
+        for cases in self.chunks():
+            out[cases] = np.exp(self.log_probabilities(coef, cases))
+        return out
+
+    def shares(self, coefs: Array) -> Array:
+        """Return the mean probability of each alternative, for each vector of coefficients."""
+        weights = self.pairs.weights / self.pairs.weights.sum()
+        out = np.zeros((len(coefs), self.n_alternatives))
+        for cases in self.chunks():
+            for total, coef in zip(out, coefs):
+                total += weights[cases] @ np.exp(self.log_probabilities(coef, cases))
+        return out
+
+    def log_sums(self, coef: Array) -> Array:
+        """Return the log-sum of exponentiated utilities of each case."""
+        out = np.empty(self.n_cases)
+        for cases in self.chunks():
+            V = self.utilities(coef, cases)[0]
+            high = V.max(axis=1)
+            out[cases] = high + np.log(np.exp(V - high[:, None]).sum(axis=1))
+        return out
 
     def blocks(self, coef: Array) -> tuple[Array, Array, Array]:
         """Return the information of terms, of constants with terms, and the constants' diagonal."""
@@ -148,6 +173,7 @@ class PairsLikelihood:
             return map_on_threads(work, [chunks[k::n_threads] for k in range(n_threads)], n_threads)
 
     def chunks(self) -> Iterator[slice]:
+        """Yield slices of cases whose arrays of pairs stay in the cache."""
         step = max(1, _CHUNK // self.n_alternatives)
         if self.others is not None:  # products of matrices of alternatives x alternatives
             step = max(step, 128)
@@ -203,7 +229,8 @@ class PairsLikelihood:
             )
         return ":".join(mine), ":".join(theirs)
 
-    def chosen(self, cases: slice) -> Array:
+    def chosen(self, cases: slice | Array) -> Array:
+        """Return the numbers of the chosen alternatives."""
         assert self.pairs.chosen is not None
         return self.pairs.chosen[cases]
 
@@ -264,7 +291,7 @@ class PairsLikelihood:
 
 @dataclass
 class _Part:
-    """What a chunk of cases gives."""
+    """Probabilities and moments of a chunk of cases."""
 
     value: Array  # (n,)
     p: Array  # (n, J)

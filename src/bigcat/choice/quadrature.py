@@ -28,6 +28,8 @@ _MAX_NODES = 600
 
 
 class Integral(NamedTuple):
+    """Log-probabilities of the chosen alternatives, and what their derivatives follow from."""
+
     log_prob: Array  # (n,)
     weights: Array  # (n, Q): of the nodes, adding up to one per case
     hazard: Array  # (n, J, Q): H_j at the nodes, zero where there is no alternative

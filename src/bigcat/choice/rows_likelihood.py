@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.choice.data import Array
+from bigcat.choice.data import Array, Rows
 from bigcat.choice.quadrature import integrate
 from bigcat.noise import Noise
 
@@ -27,24 +27,21 @@ class Derivatives(NamedTuple):
 
 
 class RowsLikelihood:
-    """Log-likelihood of choices among rows.
+    """Log-likelihood of choices among rows in memory, and probabilities of the rows.
 
     Parameters
     ----------
     X : array or CSR of shape (n_rows, n_coefficients)
     offset : array of shape (n_rows,)
-    starts : array of shape (n_cases + 1,)
-        Where the rows of each case begin.
-    chosen : array of shape (n_rows,)
-        Weighted number of choices.
+    rows : Rows
     noise : Noise
     """
 
-    def __init__(self, X: Any, offset: Array, starts: Array, chosen: Array, noise: Noise) -> None:
-        self.X, self.offset, self.starts, self.chosen = X, offset, starts, chosen
-        self.noise = noise
+    def __init__(self, X: Any, offset: Array, rows: Rows, noise: Noise) -> None:
+        self.X, self.offset, self.rows, self.noise = X, offset, rows, noise
+        self.labels, self.starts, self.chosen = rows.labels, rows.starts, rows.chosen
         self.n_coefficients = int(X.shape[1])
-        self.n_cases = len(starts) - 1
+        self.n_cases = rows.n_cases
 
     def at(self, coef: Array, order: int = 2) -> Derivatives:
         """Return the log-likelihood, from order 1 its gradient, from order 2 the information."""
@@ -83,6 +80,25 @@ class RowsLikelihood:
                 label = np.arange(first, min(first + most, len(V)))
                 out[rows.start + label] = self._integrals(V, starts, sizes, case, label)[0].log_prob
         return out
+
+    def probabilities(self, coef: Array) -> Array:
+        """Return probabilities in the shape of the table given to `fit`; 0 if not available."""
+        out = np.zeros(int(np.prod(self.rows.shape)))
+        out[self.rows.places] = np.exp(self.log_probabilities(coef))
+        return out.reshape(self.rows.shape)
+
+    def shares(self, coefs: Array) -> Array:
+        """Return the mean probability of each alternative, for each vector of coefficients."""
+        rows = self.rows
+        weights = rows.weights[rows.cases] / rows.weights.sum()
+        masses = (weights * np.exp(self.log_probabilities(coef)) for coef in coefs)
+        return np.stack([np.bincount(rows.alternative, p, len(rows.labels)) for p in masses])
+
+    def log_sums(self, coef: Array) -> Array:
+        """Return the log-sum of exponentiated utilities of each case."""
+        if not self.noise.softmax:
+            raise ValueError(f"noise={self.noise!r} has no logsum; it is for noise='gumbel'")
+        return log_sums(self.X @ coef + self.offset, self.starts[:-1])
 
     def _chunks(self) -> Iterator[slice]:
         """Yield slices of cases whose arrays are small."""
@@ -155,13 +171,11 @@ class RowsLikelihood:
 
 def log_softmax(V: Array, starts: Array) -> Array:
     """Return log-probabilities of rows in their cases."""
-    sizes = np.diff([*starts, len(V)])
-    V = V - np.repeat(np.maximum.reduceat(V, starts), sizes)
-    return np.asarray(V - np.repeat(np.log(np.add.reduceat(np.exp(V), starts)), sizes))
+    return np.asarray(V - np.repeat(log_sums(V, starts), np.diff([*starts, len(V)])))
 
 
 def log_sums(V: Array, starts: Array) -> Array:
-    """Return log-sums of exponentials of the rows of each case."""
+    """Return the log-sum of exponentials of each case."""
     high = np.maximum.reduceat(V, starts)
     sizes = np.diff([*starts, len(V)])
     return np.asarray(high + np.log(np.add.reduceat(np.exp(V - np.repeat(high, sizes)), starts)))

@@ -18,14 +18,15 @@ by mean probabilities of some cases, mixed with the former q so that no weight i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.choice.data import Array, Pairs
-from bigcat.choice.newton import solve
-from bigcat.choice.rows_likelihood import Derivatives, RowsLikelihood
-from bigcat.choice.utility import Term
+from bigcat.choice.data import Array, Rows
+from bigcat.choice.newton import Penalised, solve
+from bigcat.choice.pairs_likelihood import PairsLikelihood
+from bigcat.choice.rows_likelihood import RowsLikelihood
 from bigcat.noise import Gumbel
 
 #: Passes over the cases, and the error (in standard errors) at which they may end.
@@ -34,22 +35,27 @@ _MIN_PASSES, _MAX_PASSES, _ENOUGH = 4, 128, 0.03
 _CHUNK = 1 << 20
 
 
+class Improved(NamedTuple):
+    """Estimate near the maximum, and the error that sampling leaves."""
+
+    coef: Array
+    log_likelihood: float
+    information: Array
+    #: Standard deviation from sampling, in standard errors.
+    error: Array
+    #: Gradient of each case, and the covariance of their sum from sampling.
+    scores: Array
+    noise: Array
+
+
 @dataclass
 class SampledCases:
-    """Pairs of cases and alternatives from which samples are drawn."""
+    """Cases of a table of alternatives, for which alternatives are drawn."""
 
-    pairs: Pairs
-    terms: list[Term]
-    offset: Term | None
-    constants: bool
-    reference: int
+    full: PairsLikelihood
     probabilities: Array
     n_draws: int
     random_state: np.random.RandomState
-
-    def _chosen(self) -> Array:
-        assert self.pairs.chosen is not None
-        return self.pairs.chosen
 
     def _draw(self, n: int) -> Array:
         cumulative = np.cumsum(self.probabilities)
@@ -59,85 +65,98 @@ class SampledCases:
 
     def _values(self, i: Array, j: Array) -> tuple[Array, Array]:
         """Return variables and offsets of pairs: (*shape, P) and (*shape)."""
-        columns = self.pairs.columns(i, j)
+        columns = self.full.pairs.columns(i, j)
         shape = np.broadcast_shapes(i.shape, j.shape)
-        X = np.empty((*shape, len(self.terms)))
-        for k, term in enumerate(self.terms):
+        X = np.empty((*shape, len(self.full.terms)))
+        for k, term in enumerate(self.full.terms):
             X[..., k] = term.value(columns)
-        offset = np.zeros(shape) if self.offset is None else self.offset.value(columns)
+        offset = np.zeros(shape) if self.full.offset is None else self.full.offset.value(columns)
         return X, np.broadcast_to(offset, shape)
 
     def likelihood(self) -> RowsLikelihood:
         """Return McFadden's likelihood of one sample."""
-        n, J = self.pairs.n_cases, len(self.pairs.labels)
-        drawn = np.column_stack([self._draw(n), self._chosen()])
-        keys, counts = np.unique(np.arange(n)[:, None] * J + drawn, return_counts=True)
+        pairs, everyone = self.full.pairs, np.arange(self.full.n_cases)
+        J, chosen = self.full.n_alternatives, self.full.chosen(slice(None))
+        drawn = np.column_stack([self._draw(len(everyone)), chosen])
+        keys, counts = np.unique(everyone[:, None] * J + drawn, return_counts=True)
         i, j = keys // J, keys % J
-        mask = self.pairs.availability(i, j)
+        mask = pairs.availability(i, j)
         if mask is not None:
             i, j, counts = i[mask], j[mask], counts[mask]
         X, offset = self._values(i, j)
-        if self.constants:
-            place = j - (j > self.reference)
-            kept = np.flatnonzero(j != self.reference)
+        if self.full.others is not None:
+            place = self.full.constant[j]
+            kept = np.flatnonzero(place >= 0)
             entries = (np.ones(len(kept)), (kept, place[kept]))
-            block = sp.csr_array(entries, shape=(len(j), J - 1))
-            X = sp.csr_array(sp.hstack([sp.csr_array(X), block], format="csr"))
-        offset = offset + np.log(counts / self.probabilities[j])
-        chosen = np.where(j == self._chosen()[i], self.pairs.weights[i], 0.0)
-        starts = np.searchsorted(i, np.arange(n + 1))
-        return RowsLikelihood(X, offset, starts, chosen, Gumbel())
+            shape = len(j), self.full.n_coefficients - X.shape[1]
+            X = sp.csr_array(sp.hstack([sp.csr_array(X), sp.csr_array(entries, shape=shape)]))
+        rows = Rows(
+            columns=pairs.columns(i, j),
+            starts=np.searchsorted(i, np.arange(len(everyone) + 1)),
+            alternative=j,
+            labels=pairs.labels,
+            case_names=pairs.case_names,
+            chosen=np.where(j == chosen[i], pairs.weights[i], 0.0),
+            weights=pairs.weights,
+            groups=pairs.groups,
+            places=np.arange(len(j)),
+            shape=j.shape,
+        )
+        return RowsLikelihood(X, offset + np.log(counts / self.probabilities[j]), rows, Gumbel())
 
-    def improve(self, coef: Array, free: Array) -> tuple[Array, Derivatives, Array]:
-        """Return coefficients two Newton steps on, derivatives, and their error by sampling."""
-        n_passes = _MIN_PASSES
+    def improve(self, start: Array, free: Array, target: Penalised) -> Improved:
+        """Take two Newton steps towards the maximum, the second with as many passes as needed."""
+        coef, n_passes = start, _MIN_PASSES
+        block = np.ix_(free, free)
         for last in (False, True):
-            value, gradient, information, noise = self._sums(coef, n_passes)
-            inverse = solve(information[np.ix_(free, free)], np.eye(int(free.sum())))
-            spread = np.sqrt(np.diag(inverse @ noise[np.ix_(free, free)] @ inverse))
-            error = spread / np.sqrt(np.diag(inverse))
+            value, scores, expected, noise = self._sums(coef, n_passes)
+            gradient = scores.sum(axis=0) - target.precision * (coef - target.mean)
+            information = expected + np.diag(target.precision)
+            inverse = solve(information[block], np.eye(int(free.sum())))
+            error = np.sqrt(np.diag(inverse @ noise[block] @ inverse) / np.diag(inverse))
             if not last:
                 needed = n_passes * float((error / _ENOUGH).max()) ** 2
                 n_passes = int(np.clip(np.ceil(1.2 * needed), _MIN_PASSES, _MAX_PASSES))
             step = np.zeros_like(coef)
             step[free] = inverse @ gradient[free]
             coef = coef + step
-        value += 0.5 * float(step @ gradient)
-        return coef, Derivatives(value, gradient, information), error
+        value += float(step @ scores.sum(axis=0) - 0.5 * step @ expected @ step)
+        return Improved(coef, value, information, error, scores, noise)
 
     def _sums(self, coef: Array, n_passes: int) -> tuple[float, Array, Array, Array]:
-        """Return log-likelihood, gradient, information and the gradient's noise."""
-        n, P = self.pairs.n_cases, len(coef)
-        totals = np.zeros(1 + P)
+        """Return log-likelihood, gradients of cases, information, and noise of the gradient."""
+        n, P, given = self.full.n_cases, len(coef), self.full.pairs.weights
+        value, scores = 0.0, np.empty((n, P))
         information, noise = np.zeros((P, P)), np.zeros((P, P))
         step = max(1, _CHUNK // (self.n_draws * (1 + P)))
         for first in range(0, n, step):
             i = np.arange(first, min(first + step, n))[:, None]
-            weights = self.pairs.weights[i]
+            weights = given[i]
             sums, squares = np.empty((n_passes, len(i), 1 + P)), np.zeros((len(i), P, P))
             for part in sums:
                 part[:], square = self._draw_sums(coef, i)
                 squares += square
             statistic, left_out = _jackknife(sums)
-            totals += (weights * statistic).sum(axis=0)
+            value += float(weights[:, 0] @ statistic[:, 0])
+            scores[i[:, 0]] = weights * statistic[:, 1:]
             away = weights * left_out[:, :, 1:]
             noise += (n_passes - 1) / n_passes * np.einsum("tip,tir->pr", away, away, optimize=True)
             whole = sums.sum(axis=0)
             means = whole[:, 1:] / whole[:, :1]
             information += np.einsum("i,ipr->pr", weights[:, 0] / whole[:, 0], squares)
             information -= (weights * means).T @ means
-        return float(totals[0]), totals[1:], information, noise
+        return value, scores, information, noise
 
     def _draw_sums(self, coef: Array, i: Array) -> tuple[Array, Array]:
         """Return estimates of Z, sum x exp(V) and sum x x' exp(V), over exp(V) of the chosen."""
-        chosen = self._chosen()[i]
+        chosen = self.full.chosen(i)
         drawn = self._draw(len(i))
         j = np.hstack([chosen, drawn])
         X, offset = self._values(i, j)
         V = X @ coef + offset
         mass = np.exp(V - V[:, :1])
         mass[:, 1:] *= (drawn != chosen) / (self.probabilities[drawn] * self.n_draws)
-        mask = self.pairs.availability(i, j)
+        mask = self.full.pairs.availability(i, j)
         if mask is not None:
             mass = mass * mask
         X = X - X[:, :1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.choice.data import Array, Columns, Rows, numbers, quoted
+from bigcat.choice.data import Array, Columns, Rows, numbers, quoted, varies_within_cases
 
 Source = str | Callable[[Columns], Any]
 #: Formulas that need no other library: names, products of names, and 0, 1 or -1.
@@ -27,6 +27,7 @@ class Term:
     source: Source
 
     def value(self, columns: Columns) -> Array:
+        """Return the values of rows, or one value for all."""
         if callable(self.source):
             return numbers(self.source(columns), self.name)
         value: Array | float = 1.0
@@ -43,6 +44,7 @@ class Formula:
     spec: Any = None
 
     def values(self, columns: Columns) -> dict[str, Array]:
+        """Return the variables of the part by name, its intercept left out."""
         try:
             import formulaic
             import pandas
@@ -61,7 +63,7 @@ class Formula:
 
     @property
     def has_state(self) -> bool:
-        """Whether values depend on the rows of the fit, as those of ``scale(x)`` do."""
+        """True if values depend on the rows of the fit, as those of ``scale(x)`` do."""
         return self.spec is not None and bool(self.spec.transform_state)
 
 
@@ -80,7 +82,7 @@ class Utility:
         by_alternative: Sequence[str] | Mapping[str, Source],
         constants: bool | None,
     ) -> Utility:
-        """Return what the parameters of `ChoiceModel` say."""
+        """Return the utility that the parameters of `ChoiceModel` describe."""
         if not isinstance(utility, str):
             return cls(_terms(utility), _terms(by_alternative), bool(constants))
         if by_alternative or constants is not None:
@@ -99,7 +101,7 @@ class Utility:
 
     @property
     def has_state(self) -> bool:
-        """Whether values depend on the rows of the fit."""
+        """True if values depend on the rows of the fit."""
         terms = [*self.generic, *self.specific]
         return any(isinstance(term, Formula) and term.has_state for term in terms)
 
@@ -144,12 +146,6 @@ def _values(terms: Sequence[Term | Formula], rows: Rows) -> dict[str, Array]:
                 f"{label}; leave the case out or fill in a value"
             )
     return found
-
-
-def varies_within_cases(values: Array, starts: Array) -> bool:
-    """Return True if values differ between the alternatives of some case."""
-    low = np.minimum.reduceat(values, starts[:-1])
-    return bool((low < np.maximum.reduceat(values, starts[:-1])).any())
 
 
 @dataclass

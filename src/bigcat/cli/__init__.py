@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         text = "interrupted; nothing was left half-written"
         if getattr(arguments, "checkpoint", None):
-            text += ", and the same command with --resume goes on from the checkpoint"
+            text += ", and the same command with --resume continues from the checkpoint"
         return _say(text, INTERRUPTED)
     except (ValueError, OSError, ImportError, MemoryError) as error:
         if debug:

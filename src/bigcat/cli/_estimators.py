@@ -34,7 +34,7 @@ def check(arguments: argparse.Namespace) -> None:
     """Raise for options that do not go together; nothing slow is imported."""
     given = {name for name, value in vars(arguments).items() if value is not None}
     if arguments.resume and not arguments.checkpoint:
-        raise ValueError("--resume needs --checkpoint DIR to go on from; add it")
+        raise ValueError("--resume needs --checkpoint DIR; add it")
     if arguments.bayesian:
         _check_bayesian(arguments, given)
         return

@@ -54,7 +54,7 @@ def whole(least: int) -> Callable[[str], int]:
         except ValueError:
             value = least - 1
         if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
         return value
 
     return parse
@@ -76,7 +76,7 @@ def number(
             bounds = f"of at least {low:g}" if closed else f"above {low:g}"
             bounds += f" and below {high:g}" if high < math.inf else ""
             others = "".join(f", nor {word}" for word in words)
-            raise argparse.ArgumentTypeError(f"{text!r} is no number {bounds}{others}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number {bounds}{others}")
         return value
 
     return parse
@@ -94,10 +94,10 @@ def _names(text: str) -> list[str]:
 def _ngrams(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     if not low.isdigit() or not (high or low).isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range such as 1-2")
     found = int(low), int(high or low)
     if not 1 <= found[0] <= found[1] <= 20:  # as in bigcat.data.vectorizers
-        raise argparse.ArgumentTypeError(f"{text!r} does not rise within 1 to 20")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rising range within 1 to 20")
     return found
 
 

@@ -43,14 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if hasattr(dataset, "labels"):
         raise ValueError(
-            f"{arguments.data}: the rows of a folder are in random order, so that nobody could "
-            "tell which row a prediction is for; give the file itself"
+            f"{arguments.data}: the rows of a folder are in random order, so predictions could not "
+            "be matched to rows; give the file that was converted"
         )
     missing = dataset.report["rows_without_label"]
     if missing:
         raise ValueError(
             f"{arguments.data}: {missing} rows have no label and would be missing from the output; "
-            "take the labels out and give --no-labels"
+            "remove the labels and pass --no-labels"
         )
     n_classes = len(model.estimator.classes_)
     k, step = min(arguments.top_k, n_classes), MAX_CHUNK_ROWS

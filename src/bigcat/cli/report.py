@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     _options.destination(arguments.out)
 
     from bigcat import plots
-    from bigcat.reporting import MOST_ROWS, report
+    from bigcat.reporting import MAX_ROWS, report
 
     plots.require_matplotlib()
     model = _inputs.StoredModel.load(arguments.model)
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         feature_names=model.feature_names(),
         facts={"model file": arguments.model, "held-out data": arguments.data}
         | ({"trained on": model.extra["trained_on"]} if "trained_on" in model.extra else {}),
-        max_rows=MOST_ROWS if arguments.max_rows is None else arguments.max_rows,
+        max_rows=MAX_ROWS if arguments.max_rows is None else arguments.max_rows,
     )
     size = _output.size(path.stat().st_size)
     _output.console().print(f"{path} ({size}): open it in a browser", soft_wrap=True)

@@ -186,8 +186,8 @@ def machines_of(client: Client) -> dict[str, Any]:
 def scheduler_lost(why: str) -> SchedulerLost:
     """Return the error of a lost scheduler, with its remedy."""
     return SchedulerLost(
-        f"the scheduler was lost, and with it the tasks of the fit ({why}); a fit with "
-        "checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
+        f"the scheduler was lost, and with it the tasks of the fit ({why}); with "
+        "checkpoint=FOLDER, fit(..., resume=True) continues on another cluster"
     )
 
 

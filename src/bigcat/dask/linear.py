@@ -214,8 +214,8 @@ class LinearClassifier(estimators.LinearClassifier):
     def partial_fit(self) -> Any:
         """Raise: `to_local` returns an estimator that has it."""
         raise AttributeError(
-            "partial_fit is for rows in one process; to_local().partial_fit(X, y) goes on from the "
-            "fitted weights"
+            "partial_fit is for rows in one process; to_local().partial_fit(X, y) continues from "
+            "the fitted weights"
         )
 
     def to_local(self) -> estimators.LinearClassifier:

@@ -419,5 +419,5 @@ def opened(name: str, fingerprint: str) -> Shards:
     """Open a folder, once per process: reading the names of many classes takes a while."""
     shards = open_shards(name)
     if shards.fingerprint != fingerprint:
-        raise DataError(f"{name}: its rows are others than when the fit began; begin anew")
+        raise DataError(f"{name}: its rows changed since the fit began; fit again")
     return shards

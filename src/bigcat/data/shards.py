@@ -446,5 +446,5 @@ def _map(folder: Path, name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndar
 def _opened_again(folder: Path, window_bytes: int, classes: np.ndarray, fingerprint: str) -> Shards:
     shards = Shards(folder, window_bytes=window_bytes)
     if shards.fingerprint != fingerprint:
-        raise DataError(f"{folder}: its rows were replaced since they were pickled; pickle it anew")
+        raise DataError(f"{folder}: its rows were replaced after the pickle was made; pickle again")
     return shards.with_classes(classes)

@@ -33,7 +33,7 @@ _WEIGHTS = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
 
 
 #: Longest n-gram of a vectoriser from a file.
-LONGEST_NGRAM = 20
+MAX_NGRAM = 20
 
 #: Single characters, then at most one run of one kind: at each place of the text, the engine gives
 #: up after a few steps or takes the whole run.  A word boundary after the run can make it go back
@@ -64,7 +64,7 @@ def _is_stop_words(value: Any) -> bool:
 
 def _is_ngram_range(value: Any) -> bool:
     pair = isinstance(value, tuple) and len(value) == 2 and all(is_whole(n, 1) for n in value)
-    return pair and value[0] <= value[1] <= LONGEST_NGRAM
+    return pair and value[0] <= value[1] <= MAX_NGRAM
 
 
 _ENCODINGS = {"utf-8", "utf8", "utf-8-sig", "ascii", "latin-1", "iso-8859-1", "cp1252", "utf-16"}
@@ -151,7 +151,7 @@ def make_vectorizer(stored: dict[str, Any], trusted: bool = False) -> Any:
     idf = None
     if options.get("use_idf"):
         idf = stored["idf"]
-        check_floats("vectorizer.idf", idf, (len(words),), least=0.0)
+        check_floats("vectorizer.idf", idf, (len(words),), minimum=0.0)
     vectorizer = with_words(vectorizer, words.tolist(), idf)
     if words.dtype != object or n_features_of(vectorizer) != len(words):
         raise ValueError("the words of the vectoriser are not different strings")

@@ -79,7 +79,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         A progress bar with the current state of the fit; "auto" shows one on a terminal.
     checkpoint : path, Checkpoint or None, default=None
         A folder where a fit by "augment-reduce" is written down as it goes, so that
-        ``fit(..., resume=True)`` goes on after a crash with the same bits.
+        ``fit(..., resume=True)`` continues after a crash with the same bits.
 
     Attributes
     ----------

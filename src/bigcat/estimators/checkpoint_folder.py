@@ -1,13 +1,13 @@
-"""Checkpoints: a folder with all that decides the rest of a fit.
+"""Checkpoints: a folder with the state of an unfinished fit.
 
-A fit is a chain of runs of the one loop (`training/loop.py`) and of work between them that only
-depends on data, parameters and random numbers.  So a fit goes on by being made again: each run
-whose end is in the folder is put in its place at once, the one that was under way goes on where it
-was last written down, and what lies between is worked out as before.  On one thread the result has
-the same bits as if nothing had happened.
+A fit is a chain of runs of the one loop (`training/loop.py`), and of steps between them that depend
+on data, parameters and random numbers only. So a fit is resumed by repeating it: finished runs are
+read from the folder, the interrupted run restarts from its last state, and the steps between are
+computed again. On one thread the result has the same bits as without the interruption.
 
-A file appears under its name when it is whole and on the disk, and holds a digest of its content.
-Of each run the two last files are kept, so that a damaged one costs an interval and not the fit.
+A file appears under its name when it is complete and on the disk, and holds a digest of its
+content. The folder keeps the last two files of each run, so that a damaged one costs an interval
+and not the fit.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class FolderCheckpointer(Checkpointer):
             self._begin(identity)
         elif not resume:
             raise CheckpointError(
-                f"{self.folder} holds a checkpoint of a fit that has not ended; go on with it by "
+                f"{self.folder} holds a checkpoint of an unfinished fit; continue it with "
                 "resume=True, or delete the folder"
             )
         else:
@@ -126,7 +126,7 @@ class FolderCheckpointer(Checkpointer):
             kept = _read(path)
             if kept is None:
                 warn_caller(
-                    f"the checkpoint {path} is damaged and is not used; the fit goes on from the "
+                    f"the checkpoint {path} is damaged and is not used; the fit continues from the "
                     "one before"
                 )
                 continue
@@ -151,8 +151,8 @@ class FolderCheckpointer(Checkpointer):
             _write_json(self.folder / FIT_FILE, {**found, "complete": True})
         except OSError as error:
             warn_caller(
-                f"could not note in {self.folder} that the fit is complete: {error}; the model is "
-                "fitted, and the folder can be deleted"
+                f"could not mark the fit in {self.folder} as complete: {error}; the model is "
+                "fitted, and you can delete the folder"
             )
 
     # The folder
@@ -164,8 +164,7 @@ class FolderCheckpointer(Checkpointer):
         found = _read_json(path)
         if found is None:
             raise CheckpointError(
-                f"{path} is damaged, so that nobody knows which fit it was; delete {self.folder} "
-                "and begin anew"
+                f"{path} is damaged, so its fit is unknown; delete {self.folder} and fit again"
             )
         return found
 
@@ -195,8 +194,8 @@ class FolderCheckpointer(Checkpointer):
                 self._begin(identity)
                 return
             raise CheckpointError(
-                f"the checkpoint in {self.folder} is of another fit: {'; '.join(changes)}; "
-                "give what it was given, or delete the folder and begin anew"
+                f"the checkpoint in {self.folder} belongs to another fit: {'; '.join(changes)}; "
+                "restore these, or delete the folder and fit again"
             )
         kept = found["random_state"]
         keys = np.array(kept["keys"], np.uint32)
@@ -224,7 +223,7 @@ class FolderCheckpointer(Checkpointer):
             _write(self.folder, f"run-{self.n_runs:04d}-{number:06d}", kept)
         except OSError as error:
             warn_caller(
-                f"could not write a checkpoint to {self.folder}: {error}; the fit goes on, and "
+                f"could not write a checkpoint to {self.folder}: {error}; the fit continues and "
                 f"tries again after {self.every:g} s"
             )
             return

@@ -30,7 +30,7 @@ def of(estimator: Any, resume: bool) -> Checkpoint | None:
     given = estimator.checkpoint
     if resume and given is None:
         raise ValueError(
-            "resume=True needs a checkpoint to go on from; set checkpoint to its folder"
+            "resume=True needs a checkpoint to resume from; set checkpoint to its folder"
         )
     return given if given is None or isinstance(given, Checkpoint) else Checkpoint(given)
 

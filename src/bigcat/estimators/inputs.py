@@ -223,15 +223,15 @@ def check_indices(X: Any) -> None:
         bad = indices[unsigned == largest][0]
         cause = f"the index {bad}, where {n_places} are counted from 0"
     raise ValueError(
-        f"X is a damaged {X.format.upper()} matrix with {cause}; make it anew, and "
-        "X.check_format() says whether it is sound"
+        f"X is a damaged {X.format.upper()} matrix with {cause}; build it again, and check it "
+        "with X.check_format()"
     )
 
 
 def check_kind(X: Any) -> None:
     """Raise for rows whose numbers would be taken for others: masked ones, and dates."""
     if isinstance(X, Shards):
-        raise ValueError(f"{X!r} brings its labels, and this estimator takes rows; give its X")
+        raise ValueError(f"{X!r} contains labels, but this call takes rows alone; pass its X")
     if _is_masked(X):
         raise ValueError("X is a masked array, and what is masked would count; drop or impute it")
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):

@@ -155,7 +155,7 @@ class LinearClassifier(LinearPredictions):
         sampler whose draws the rows of a batch do not share leaves the full-rank candidate.
     checkpoint : path, Checkpoint or None, default=None
         A folder where stochastic fits are written down as they go, so that
-        ``fit(..., resume=True)`` goes on after a crash; on one thread with the same bits as if
+        ``fit(..., resume=True)`` continues after a crash; on one thread with the same bits as if
         nothing had happened.  ``Checkpoint(folder, every_seconds=60)`` sets the interval.  It holds
         the weights and the solver state twice, and is yours to delete after the fit.
 
@@ -361,7 +361,7 @@ class LinearClassifier(LinearPredictions):
         checkpoint = checkpoints.of(self, resume=False)
         if checkpoint is None:
             return f"{now}; set checkpoint=FOLDER to make fits resumable"
-        return f"{now}; fit(X, y, resume=True) goes on from the checkpoint in {checkpoint.folder}"
+        return f"{now}; fit(X, y, resume=True) continues from the checkpoint in {checkpoint.folder}"
 
     @only_if(_makes_passes)
     def partial_fit(

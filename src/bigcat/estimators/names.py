@@ -40,7 +40,7 @@ def column_numbers(features: ArrayLike, names: Sequence[str]) -> np.ndarray:
             place = int(one) if 0 <= int(one) < len(names) and int(one) == one else None
         if place is None:
             raise ValueError(
-                f"features: {one!r} is no feature of this model, which has {_some(names)}; give "
+                f"features: {one!r} is not a feature of this model, which has {_some(names)}; give "
                 "such names, or numbers of columns"
             )
         found.append(place)
@@ -58,7 +58,7 @@ def class_numbers(parameter: str, labels: ArrayLike, classes: np.ndarray) -> np.
     if np.any(missing):
         unknown = asked[np.broadcast_to(missing, asked.shape)].tolist()[0]
         raise ValueError(
-            f"{parameter}: {unknown!r} is no class of this model, which has "
+            f"{parameter}: {unknown!r} is not a class of this model, which has "
             f"{_some(classes.tolist())}; give labels as they were in training"
         )
     return np.asarray(places, dtype=np.intp)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def reliability(
     model: Model, X: Any, y: ArrayLike, *, k: int = 1, n_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw how often the k most probable classes hold the truth against what the model says.
+    """Draw how often the k best classes contain the observed one, against the stated probability.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def draw_reliability(found: dict[str, Any], k: int = 1, *, ax: Axes | None = Non
     ax = prepared(
         ax,
         f"probability of {what}",
-        "share of rows where " + ("it is right" if k == 1 else "the truth is among them"),
+        "share of rows " + ("where it is right" if k == 1 else "whose class is among them"),
         size=(5, 5.2),
     )
     count = np.asarray(found["count"], dtype=float)
@@ -75,16 +75,16 @@ def draw_reliability(found: dict[str, Any], k: int = 1, *, ax: Axes | None = Non
 
 
 def hit_at_k(
-    model: Model, X: Any, y: ArrayLike, *, most: int = 100, ax: Axes | None = None
+    model: Model, X: Any, y: ArrayLike, *, max_k: int = 100, ax: Axes | None = None
 ) -> Axes:
-    """Draw the share of rows whose class is among the k most probable ones, for k up to `most`.
+    """Draw the share of rows whose class is among the k most probable ones, for k up to `max_k`.
 
     Parameters
     ----------
     model : fitted classifier
     X, y : held-out rows and their labels
         Rows that the model has not seen: of its own rows every figure is too good.
-    most : int, default=100
+    max_k : int, default=100
     ax : matplotlib.axes.Axes, optional
         Where to draw; new axes if you give none.
 
@@ -92,7 +92,7 @@ def hit_at_k(
     -------
     matplotlib.axes.Axes
     """
-    rows = metrics.measure(model, X, y, min(most, len(model.classes_)))
+    rows = metrics.measure(model, X, y, min(max_k, len(model.classes_)))
     return draw_hits(inspection.hit_curve(rows), ax=ax)
 
 
@@ -102,7 +102,7 @@ def draw_hits(curve: Sequence[dict[str, float]], *, ax: Axes | None = None) -> A
     k = [point["k"] for point in curve]
     ax.plot(
         k, [p["hit"] for p in curve], color=BLUE, linewidth=1.8, marker="o", markersize=4,
-        label="the truth is among them",
+        label="the observed class is among them",
     )  # fmt: skip
     ax.plot(
         k, [p["confidence"] for p in curve], color=ORANGE, linestyle=DASHED, linewidth=1.5,
@@ -193,6 +193,6 @@ def draw_confusions(pairs: Sequence[dict[str, Any]], *, ax: Axes | None = None) 
     return ax
 
 
-def _short(name: Any, most: int = 28) -> str:
+def _short(name: Any, max_length: int = 28) -> str:
     text = " ".join(str(name).split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"

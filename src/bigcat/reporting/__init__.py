@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from bigcat._io.atomic import replacing
 from bigcat.files import check_destination
 from bigcat.plots import require_matplotlib
-from bigcat.reporting.content import MOST_ROWS, Source, collect
-from bigcat.reporting.page import render
+from bigcat.reporting.content import MAX_ROWS, Source, collect
+from bigcat.reporting.page import render, render_tables
 
-__all__ = ["MOST_ROWS", "report"]
+__all__ = ["MAX_ROWS", "report"]
 
 
 def report(
@@ -27,8 +27,10 @@ def report(
     title: str | None = None,
     feature_names: Sequence[str] | None = None,
     facts: dict[str, Any] | None = None,
-    max_rows: int = MOST_ROWS,
+    max_rows: int = MAX_ROWS,
     random_state: int = 0,
+    alternatives: Any = None,
+    available: Any = None,
 ) -> Path:
     """Write a self-contained HTML page about a fitted model.
 
@@ -37,7 +39,7 @@ def report(
 
     Parameters
     ----------
-    model : fitted LinearClassifier or BayesianClassifier, or pipeline that ends in one
+    model : fitted LinearClassifier, BayesianClassifier or ChoiceModel, or pipeline that ends in one
     X : array or CSR matrix of shape (n, n_features), `bigcat.data.Shards`, or as the pipeline takes
         Rows that the model has not seen; shards have labels, too.
     y : array of shape (n,)
@@ -54,6 +56,9 @@ def report(
         Of more rows that many are drawn at random, and the page says so.
     random_state : int, default=0
         Of that draw.
+    alternatives, available
+        For a `ChoiceModel`, as in its `predict_proba`; `X` is a table of choices then, and the page
+        has the tables of its `report_tables`.
 
     Returns
     -------
@@ -71,12 +76,19 @@ def report(
     True
     >>> folder.cleanup()
     """
-    require_matplotlib()
     target = check_destination(path)
     if max_rows < 1:
         raise ValueError(f"max_rows is {max_rows}; it has to be at least 1")
+    if hasattr(model, "report_tables"):
+        tables = model.report_tables(X, alternatives=alternatives, available=available)
+        return _written(target, path, render_tables(tables, title or "A choice model"))
+    require_matplotlib()
     source = Source(model, X, y, feature_names, facts or {}, max_rows, random_state)
     text = render(collect(source), title or f"A model of {len(source.model.classes_):,} classes")
+    return _written(target, path, text)
+
+
+def _written(target: Path, path: str | os.PathLike[str], text: str) -> Path:
     with replacing(target) as file:
         file.write(text.encode("utf-8"))
     return Path(path)

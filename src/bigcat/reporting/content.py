@@ -27,7 +27,7 @@ from bigcat.metrics import RowMeasures
 from bigcat.pipelines import apart
 
 #: Rows that are measured; more are drawn from.
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 #: Number of most probable classes per row, and number that count as a hit.
 LOOK_AT, HITS = 100, 5
 #: Pairs of classes that are shown, and classes that are never predicted.

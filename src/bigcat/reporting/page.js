@@ -240,7 +240,7 @@ function map(classes, found) {
 }
 
 theme();
-unpack().then((data) => {
+if (byId("data").textContent) unpack().then((data) => {
   table(data.classes);
   details(data.classes, data.details);
   if (data.map) map(data.classes, data.map);

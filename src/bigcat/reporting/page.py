@@ -10,13 +10,14 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from bigcat.inference import ResultsTable
 from bigcat.inspection.predictions import bin_name
 from bigcat.plots.fits import history
 from bigcat.plots.predictions import (
@@ -44,6 +45,17 @@ def render(content: dict[str, Section], title: str) -> str:
     ]
     if "missing" in content["intervals"]:  # a section for one kind of model only
         parts = [part for part in parts if part[0] != "intervals"]
+    return _document(parts, title, _packed(content))
+
+
+def render_tables(tables: Mapping[str, ResultsTable], title: str) -> str:
+    """Return the page of a model that has tables of its own, one section for each."""
+    parts = [(f"part{k}", head, table.to_html()) for k, (head, table) in enumerate(tables.items())]
+    return _document(parts, title, "")
+
+
+def _document(parts: Sequence[tuple[str, str, str]], title: str, data: str) -> str:
+    """Return the page of sections with names, heads and texts."""
     links = "".join(f'<a href="#{name}">{escape(head)}</a>' for name, head, _ in parts)
     body = "".join(
         f'<section id="{name}"><h2>{escape(head)}</h2>{text}</section>'
@@ -61,7 +73,7 @@ def render(content: dict[str, Section], title: str) -> str:
             '<button id="theme" type="button" aria-pressed="false">Dark</button>',
             f'<nav aria-label="Sections">{links}</nav></header>',
             f'<main id="content">{body}</main>',
-            f'<script type="text/plain" id="data">{_packed(content)}</script>',
+            f'<script type="text/plain" id="data">{data}</script>',
             f"<script>{here.joinpath('page.js').read_text('utf-8')}</script></body></html>",
         ]
     )
@@ -205,8 +217,9 @@ def _intervals(section: Section) -> str:
     said = (
         f"Intervals hold {section['level']:.0%} of the posterior. Those of the predicted class's "
         f"probability are {section['width']:.3f} wide on average, over {section['rows']:,} rows "
-        f"(a tenth below {low:.3f}, half below {middle:.3f}, nine tenths below {high:.3f}). How "
-        "much of the truth they hold, no held-out row can tell: model.check_coverage simulates it."
+        f"(a tenth below {low:.3f}, half below {middle:.3f}, nine tenths below {high:.3f}). "
+        "Test rows cannot show how often they contain the true probability; "
+        "model.check_coverage simulates it."
     )
     return f"<p>{said}</p>" + _figure(
         as_svg(draw_intervals(section), "intervals"),

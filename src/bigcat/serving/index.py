@@ -22,7 +22,7 @@ from bigcat.pipelines import apart
 __all__ = ["TopKIndex"]
 
 #: Longer vectors are not worth a graph.
-MOST_FEATURES = 2048
+MAX_FEATURES = 2048
 #: Rows that are searched for at a time.
 _BLOCK = 1024
 #: Times that search and scan are timed, of which the quickest counts.
@@ -88,10 +88,10 @@ class TopKIndex:
         _check_number("expansion", expansion)
         linear = model.linear_model()
         vectors = linear.weights.class_vectors
-        if vectors.shape[1] > MOST_FEATURES:
+        if vectors.shape[1] > MAX_FEATURES:
             raise ValueError(
                 f"the model's classes have {vectors.shape[1]:,} weights each, and vectors of more "
-                f"than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
+                f"than {MAX_FEATURES:,} are not indexed; fit it with rank=64"
             )
         self.n_threads = n_threads or available_cores()
         intercept = model.intercept_ - model.intercept_.mean()
@@ -142,7 +142,7 @@ class TopKIndex:
             `predict_top_k` of the model, which looks at all classes.
         """
         if not 0.0 < recall <= 1.0:
-            raise ValueError(f"recall={recall!r} is no share above 0 and up to 1, such as 0.95")
+            raise ValueError(f"recall={recall!r} must be above 0 and at most 1, such as 0.95")
         index = cls(model, **settings)
         most = len(model.classes_)
         index.expansion = max(2, k)
@@ -158,8 +158,8 @@ class TopKIndex:
         if search >= scan:
             raise ValueError(
                 f"for a recall of {recall:.1%} the search keeps {index.expansion:,} candidates and "
-                f"takes {search:.2g} s for {found['rows']:,} rows, a look at all classes "
-                f"{scan:.2g} s; take predict_top_k of the model, fewer rows at a time, or a lower "
+                f"takes {search:.2g} s for {found['rows']:,} rows, but a scan of all classes "
+                f"{scan:.2g} s; use predict_top_k of the model, fewer rows at a time, or a lower "
                 "recall"
             )
         return index

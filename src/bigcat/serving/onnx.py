@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["require_onnx", "save_onnx"]
 
 #: Protocol buffers, which these files are, end at two gigabytes.
-MOST_BYTES = (1 << 31) - (1 << 20)
+MAX_BYTES = (1 << 31) - (1 << 20)
 #: Operators as they were defined in this version; any runtime since 2021 has it.
 OPSET = 13
 
@@ -130,10 +130,10 @@ def _check_model(model: Any) -> None:
 def _matrices(weights: Weights) -> tuple[np.ndarray, ...]:
     """Return the matrices that rows are multiplied by; ValueError if too large for a file."""
     n_bytes = 4 * weights.n_in_prediction_matrices
-    if n_bytes > MOST_BYTES:
+    if n_bytes > MAX_BYTES:
         raise ValueError(
             f"the weights take {n_bytes:,} bytes as matrices, and an ONNX file holds up to "
-            f"{MOST_BYTES:,}; fit the model with a rank, such as rank=256"
+            f"{MAX_BYTES:,}; fit the model with a rank, such as rank=256"
         )
     return tuple(matrix.astype(np.float32, copy=False) for matrix in weights.matrices())
 

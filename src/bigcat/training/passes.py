@@ -49,7 +49,7 @@ AVERAGES = 8
 #: fit makes several passes, whose first gradients are larger.
 PAST_PASSES = 100.0
 #: Part of the weights that the ridge may take between two meetings of the threads.
-LARGEST_DRIFT = 0.1
+MAX_DRIFT = 0.1
 #: Rows of the first kernel call.
 FIRST_CHUNK = 2048
 
@@ -340,7 +340,7 @@ def _rows_a_round(plan: KernelPlan, solver: Any, state: State) -> int:
     """Return the rows until the threads meet, since their scales of the weights drift apart."""
     step = math.log1p(rate(solver, state.iteration + 1, state.epoch) * plan.shrink)
     most = 1 << 40
-    n_steps = most if step == 0.0 else min(LARGEST_DRIFT / step, most)
+    n_steps = most if step == 0.0 else min(MAX_DRIFT / step, most)
     return plan.batch_size * max(1, int(n_steps))
 
 
