@@ -40,7 +40,9 @@ def test_history_shows_all_there_is(tmp_path):
 
 
 def test_learning_curves_of_several_models_share_axes(tmp_path):
-    rows = [{"seconds": s, "bound": -9 / s, "validation_log_likelihood": -8 / s} for s in (1.0, 2.0)]
+    rows = [
+        {"seconds": s, "bound": -9 / s, "validation_log_likelihood": -8 / s} for s in (1.0, 2.0)
+    ]
     trained = [{"seconds": s, "bound": -5 / s} for s in (0.5, 1.0)]
     ax = plots.learning_curves({"one": History(rows), "two": History(trained)}, baseline=-7.0)
     assert ax.get_ylabel() == "nats per row, training rows"

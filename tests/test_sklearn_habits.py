@@ -272,7 +272,7 @@ def test_an_index_for_a_recall(monkeypatch):
 
 @pytest.mark.parametrize("X", [[[1, "2"], [3, "dole"]], np.array([["1", "2"], ["3", "dole"]])])
 def test_words_in_arrays_are_named_by_row_and_column(X):
-    rows = [*X, *X]
+    rows: Any = [*X, *X]
     rows = np.array(rows) if isinstance(X, np.ndarray) else rows
     with pytest.raises(ValueError, match=r"'dole' in row 1, column 1, and.*OneHotEncoder"):
         LinearClassifier().fit(rows, ["a", "b", "a", "b"])
