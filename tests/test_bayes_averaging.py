@@ -75,7 +75,7 @@ def test_keys_of_rows_do_not_depend_on_the_form_of_the_rows(monkeypatch):
 
 def test_rows_that_stand_for_all_keep_their_own_labels_and_weights(monkeypatch):
     """All rows are equal, so the sum follows from any subset."""
-    monkeypatch.setattr(averaging, "MOST_SCORES", 2)
+    monkeypatch.setattr(averaging, "MAX_SCORES", 2)
     X = np.tile([[0.5, -1.0]], (150, 1))
     labels = np.zeros(150, int)
     X[::3], labels[::3] = X[::3, ::-1], 1

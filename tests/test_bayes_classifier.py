@@ -69,7 +69,7 @@ def expected_to_fail(estimator):
 def short_chains(monkeypatch):
     """The checks do not depend on the state of the chains."""
     monkeypatch.setattr(_chains, "WINDOW", 4)
-    monkeypatch.setattr(_chains, "MOST_WINDOWS", 2)
+    monkeypatch.setattr(_chains, "MAX_WINDOWS", 2)
 
 
 @parametrize_with_checks(CONFIGURATIONS[:3], expected_failed_checks=expected_to_fail)

@@ -214,6 +214,7 @@ ERRORS = [
     ("a.svm", "1 5:5 1:1\n", "a.svm, line 1: expected index:value with rising indices below 2147483647"),
     ("a.svm", "one 1:1\n", "a.svm, line 1: expected integer labels, separated by commas, found 'one'"),
     ("a.svm", f"{10**19} 1:1\n", "a.svm, line 1: expected labels that fit int64, found 10000000000000000000"),
+    ("a.svm", b"1 qid:3\xa01:0.5 2:1\n", r"a.svm, line 1: expected qid:number, found 'qid:3\\xa01:0.5'"),
     ("a.tsv", "a\tb\nno tab here\n", "a.tsv, line 2: expected label<TAB>text, found no tab in 'no tab here'"),
     ("a.tsv", b"a\tb\nc\t\xe9t\xe9\n", "a.tsv, line 2: expected UTF-8 text, found byte 0xe9"),
     ("a.tsv", "a\tonce\nb\ttwice\n", "a.tsv: the vectoriser found nothing to work with in 2 rows"),

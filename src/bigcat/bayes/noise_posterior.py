@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bigcat import probabilities
-from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._expected_softmax import N_NODES, log_expected_softmax, spread_normals
+from bigcat.bayes.columns import PosteriorColumns
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.noise import Noise
@@ -43,7 +43,7 @@ class NoisePosterior(GaussianPosterior):
         noise: Noise,
         n_draws: int = 100,
         seed: int = 0,
-        columns: ColumnScaling | None = None,
+        columns: PosteriorColumns | None = None,
     ) -> None:
         super().__init__(mean, covariance, intercept=intercept, classes=classes, columns=columns)
         self.noise = noise

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bigcat._warnings import warn_caller
-from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
+from bigcat.bayes.columns import PosteriorColumns
 from bigcat.bayes.covariance import Covariance, turned
 from bigcat.bayes.priors import WeightPrior
 from bigcat.inference.table import tails_of
@@ -41,7 +41,7 @@ class GaussianPosterior(ABC):
         Both of weights for scaled columns.
     intercept : bool
     classes : array of shape (n_classes,)
-    columns : ColumnScaling or None
+    columns : PosteriorColumns or None
         None where columns are taken as given.
 
     Attributes
@@ -75,7 +75,7 @@ class GaussianPosterior(ABC):
         *,
         intercept: bool,
         classes: np.ndarray,
-        columns: ColumnScaling | None = None,
+        columns: PosteriorColumns | None = None,
     ) -> None:
         self.scaled_mean = mean
         self.scaled_covariance = covariance

@@ -17,6 +17,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 _HEADER_BYTES = 4096  # three numbers are shorter
 _SHOWN = 40  # characters of a message
 _LABELS = re.compile(rb"[+-]?\d+(?:,[+-]?\d+)*")
+_QUERY = re.compile(rb"qid:\d+")
 #: Bytes of features.  Python's numbers take more, such as "1_0", "nan" and "inf".
 _PLAIN = b"0123456789+-.:eE \t\r\n"
 
@@ -79,7 +80,10 @@ class SvmlightReader(LinesReader):
         self.check_labels(number, found)
         features = rest[0] if rest else b""
         if features.startswith(b"qid:"):
-            features = b"".join(features.split(None, 1)[1:])
+            query, *rest = features.split(None, 1)
+            if not _QUERY.fullmatch(query):
+                raise error_at(self.path, number, "qid:number", _shown(query))
+            features = b"".join(rest)
         return found, features
 
     def check_labels(self, number: int, labels: list[int]) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from bigcat._io.checks import MAX_WEIGHT, check, check_floats, is_number, is_whole
 from bigcat.bayes import METHODS
 from bigcat.bayes import covariance as forms
-from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes.binary.likelihoods import LIKELIHOODS
 from bigcat.bayes.binary.links import LINKS
+from bigcat.bayes.columns import PosteriorColumns
 from bigcat.bayes.method import FittedPosterior, Seen
 from bigcat.bayes.priors import WeightPrior
 from bigcat.files.codec import Arrays, Read, from_json, to_json
@@ -165,7 +165,7 @@ def restore_posterior(
 
 def _columns(
     arrays: dict[str, Any], sizes: dict[str, int], n_features: int, intercept: bool, take: Any
-) -> ColumnScaling | None:
+) -> PosteriorColumns | None:
     """Return the scaling of the columns, and set the number of weights of a class."""
     if "columns.sizes" not in arrays:
         return None
@@ -174,7 +174,7 @@ def _columns(
     if "columns.embedding" in arrays:
         del sizes["D"]
         embedding = take("columns.embedding", "GD")
-    found = ColumnScaling(
+    found = PosteriorColumns(
         take("columns.sizes", "D"),
         take("columns.centres", "D") if "columns.centres" in arrays else None,
         float(take("columns.squared_length", "")),

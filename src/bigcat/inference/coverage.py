@@ -16,7 +16,7 @@ TRUTHS = ("posterior", "prior")
 #: Levels of the plot.
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 #: Rows whose intervals are judged: at the most, at the least, and so that these are all numbers.
-MOST_ROWS, LEAST_ROWS, JUDGED = 300, 10, 1 << 18
+MAX_ROWS, MIN_ROWS, MAX_SCORES = 300, 10, 1 << 18
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,8 +168,8 @@ class Simulation:
         labels = draw_labels(self.posterior, self.X, truth, rng)
         fitted = self.refit(labels, int(rng.randint(np.iinfo(np.int32).max)))
         n, n_classes = self.X.shape[0], self.posterior.n_classes
-        n_judged = min(n, int(np.clip(JUDGED // n_classes, LEAST_ROWS, MOST_ROWS)))
-        some = self.X[np.sort(rng.choice(n, n_judged, replace=False))]
+        n_scored = min(n, int(np.clip(MAX_SCORES // n_classes, MIN_ROWS, MAX_ROWS)))
+        some = self.X[np.sort(rng.choice(n, n_scored, replace=False))]
         return self._judge(fitted, some, truth)
 
     def _judge(self, fitted: Posterior, X: Any, truth: Floats) -> tuple[Floats, float]:

@@ -317,7 +317,7 @@ def _wright_omega(x: Tensor) -> Tensor:
     return t.exp()
 
 
-class Method(NamedTuple):
+class HeadMethod(NamedTuple):
     """Loss of a method, and what holds for it.
 
     ``loss`` takes noise and scores; ``by_row`` takes `Local` too, and returns new local parameters
@@ -331,12 +331,12 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "exact": Method(any_noise=True, bound=complementary),
-    "complementary": Method(complementary, any_noise=True),
-    "augment-reduce": Method(cross_fitted, blended, any_noise=True, bound=at_best_local),
-    "one-vs-each": Method(one_vs_each, bound=one_vs_each),
-    "importance": Method(importance),
-    "umax": Method(by_row=umax, bound=at_best_local),
-    "implicit": Method(by_row=implicit, bound=at_best_local),
-    "nce": Method(noise_contrastive),
+    "exact": HeadMethod(any_noise=True, bound=complementary),
+    "complementary": HeadMethod(complementary, any_noise=True),
+    "augment-reduce": HeadMethod(cross_fitted, blended, any_noise=True, bound=at_best_local),
+    "one-vs-each": HeadMethod(one_vs_each, bound=one_vs_each),
+    "importance": HeadMethod(importance),
+    "umax": HeadMethod(by_row=umax, bound=at_best_local),
+    "implicit": HeadMethod(by_row=implicit, bound=at_best_local),
+    "nce": HeadMethod(noise_contrastive),
 }

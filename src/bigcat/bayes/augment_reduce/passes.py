@@ -73,7 +73,7 @@ CHUNK_COORDINATES = 1 << 23
 #: Weights that are summed at a time.
 BLOCK = 1 << 20
 #: Stamps of visits are int32; after so many rows all weights are brought up to now.
-MOST_STAMPS = 1 << 30
+MAX_STAMPS = 1 << 30
 #: Counters of a fit, kept in checkpoints.
 _COUNTS = ("epochs_made", "epoch", "iteration", "now", "done", "value", "kl", "last_kl")
 
@@ -473,7 +473,7 @@ class PosteriorPasses:
             return
         due = self.epoch + 1 == self.n_epochs or (self.epoch + 1) % self.settle_every == 0
         # The flow's rates change with the epoch, and stamps are int32.
-        if due or self.now > MOST_STAMPS:
+        if due or self.now > MAX_STAMPS:
             self.kl = self.last_kl = self._settle()
 
     def snapshot(self, ended: bool) -> Snapshot:

@@ -29,7 +29,7 @@ from bigcat.numerics.random import fill_normal, new_state
 
 #: Scores drawn in all.  Where that does not suffice rows have fewer draws each, and where one
 #: draw is too many D is estimated from a sample of the rows.
-MOST_SCORES = 1 << 25
+MAX_SCORES = 1 << 25
 #: Numbers of dense rows that become sparse at a time for the rows' keys, four times as large.
 KEYS_CHUNK = 1 << 18
 
@@ -60,11 +60,11 @@ def averaging_weight(
     """
     n = X.shape[0]
     total = row_weights.sum() if n_rows is None else n_rows
-    most = max(100, MOST_SCORES // posterior.n_classes)
+    most = max(100, MAX_SCORES // posterior.n_classes)
     if n > most:
         chosen = np.sort(rng.choice(n, most, replace=False))
         X, labels, row_weights, n = X[chosen], labels[chosen], row_weights[chosen], most
-    n_draws = max(1, min(n_draws, MOST_SCORES // max(1, n * posterior.n_classes)))
+    n_draws = max(1, min(n_draws, MAX_SCORES // max(1, n * posterior.n_classes)))
     states = _row_keys(X) + new_state(rng)
     differences = [
         _differences(posterior, eta, variance, labels[rows], states[rows], n_draws)

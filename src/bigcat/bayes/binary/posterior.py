@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes.binary.likelihoods import log_probabilities
 from bigcat.bayes.binary.links import LINKS
+from bigcat.bayes.columns import PosteriorColumns
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.posterior import GaussianPosterior
 
@@ -38,7 +38,7 @@ class BinaryPosterior(GaussianPosterior):
         link: str,
         likelihood: str,
         averaging_weight: float = 1.0,
-        columns: ColumnScaling | None = None,
+        columns: PosteriorColumns | None = None,
     ) -> None:
         super().__init__(mean, covariance, intercept=intercept, classes=classes, columns=columns)
         self.link = link

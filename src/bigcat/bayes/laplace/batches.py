@@ -22,7 +22,7 @@ from bigcat.bayes.covariance import (
     symmetric_inverses,
 )
 from bigcat.bayes.laplace.likelihood import Likelihood
-from bigcat.bayes.laplace.mode import MOST_ITERATIONS
+from bigcat.bayes.laplace.mode import MAX_ITERATIONS
 from bigcat.bayes.laplace.whitening import WHITENINGS, Whitening
 from bigcat.bayes.posterior import GaussianPosterior
 
@@ -73,7 +73,7 @@ class Known:
                 np.zeros(whitening.mode.size),
                 jac=True,
                 method="L-BFGS-B",
-                options={"maxiter": MOST_ITERATIONS, "gtol": TOLERANCE, "ftol": 1e-12},
+                options={"maxiter": MAX_ITERATIONS, "gtol": TOLERANCE, "ftol": 1e-12},
             )
         weights: Floats = whitening.to_weights(found.x.reshape(1, *whitening.mode.shape))[0]
         return weights

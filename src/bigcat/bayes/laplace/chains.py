@@ -39,14 +39,14 @@ from bigcat.inference.mixing import LARGE_R_HAT, Mixing
 #: A rotation by a quarter of a turn forgets where it began.
 QUARTER = 0.5 * math.pi
 #: Angles of a step, and how often steps should be accepted.
-FIRST_ANGLE, LEAST_ANGLE, LARGEST_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
+FIRST_ANGLE, MIN_ANGLE, MAX_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
 #: Factors of a scale: the first deviation of their logarithm, how often they should be accepted,
 #: and how many are tried in an iteration with either way for weights to follow.
 FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 4
 #: Iterations before the whitening moves to where the chains are, and how often at most; chains have
 #: arrived when the mean of such a window differs from that of the one before by no more than this
 #: part of their standard deviation, or by so little that no prediction would notice.
-WINDOW, MOST_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
+WINDOW, MAX_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
 #: Effective draws of the prior's scales, as a part of all draws, with which chains may end.
 ENOUGH = 0.1
 
@@ -55,7 +55,7 @@ WhitenAt = Callable[[Floats, Floats], Whitening]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ChainDraws:
     """Draws of chains.
 
     Parameters
@@ -79,19 +79,19 @@ class Drawn:
     whitening: Whitening
 
 
-class Place(NamedTuple):
+class ChainState(NamedTuple):
     """Weights of all chains, and what the likelihood is there."""
 
     stack: Floats  # (C, K, M)
     values: Floats  # (C,)
     gradients: Floats  # (C, K, M)
 
-    def where(self, taken: np.ndarray, other: Place) -> Place:
+    def where(self, taken: np.ndarray, other: ChainState) -> ChainState:
         """Return the other place in the chains that have taken it."""
         if taken.all():
             return other
         by = taken[:, None, None]
-        return Place(
+        return ChainState(
             np.where(by, other.stack, self.stack),
             np.where(taken, other.values, self.values),
             np.where(by, other.gradients, self.gradients),
@@ -119,7 +119,7 @@ class Chains:
     """
 
     mode_tol: ClassVar[float] = 1e-5
-    largest_angle: ClassVar[float] = LARGEST_ANGLE
+    largest_angle: ClassVar[float] = MAX_ANGLE
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Chains:
         self._whiten(start)
         shape = (prior.n_chains, *likelihood.shape)
         self.stack = self.whitening.to_weights(self.rng.standard_normal(shape))
-        self.known: Place | None = None
+        self.known: ChainState | None = None
         self.angle = min(FIRST_ANGLE, self.largest_angle)
         self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
@@ -157,7 +157,7 @@ class Chains:
         every: int = 1,
         most_every: int = 1,
         on_iteration: Callable[[], None] = lambda: None,
-    ) -> Drawn:
+    ) -> ChainDraws:
         """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations.
 
         Where these have too few effective draws of the prior's scales, chains go on for twice as
@@ -181,7 +181,7 @@ class Chains:
                 break
             kept, every = kept[1::2], 2 * every
         stacks, logs, all_scales = zip(*kept)
-        return Drawn(
+        return ChainDraws(
             np.concatenate(stacks),
             np.exp(np.mean(logs, axis=0)),
             np.concatenate(all_scales),
@@ -192,7 +192,7 @@ class Chains:
     def _arrive(self, on_iteration: Callable[[], None]) -> None:
         """Move until two windows of iterations agree, with the whitening where the chains are."""
         last = None
-        for _ in range(MOST_WINDOWS):
+        for _ in range(MAX_WINDOWS):
             window = []
             for _ in range(WINDOW):
                 self._move(adapt=True)
@@ -220,16 +220,18 @@ class Chains:
         energies: Floats = 0.5 * (self.prior.precision * away * away).sum(axis=(1, 2))
         return energies
 
-    def _here(self) -> Place:
+    def _here(self) -> ChainState:
         """Return the present place of the chains, computed once."""
         if self.known is None or self.known.stack is not self.stack:
             self.known = self._look(self.stack)
         return self.known
 
-    def _look(self, stack: Floats) -> Place:
-        return Place(stack, *self.likelihood.gradients(stack))
+    def _look(self, stack: Floats) -> ChainState:
+        return ChainState(stack, *self.likelihood.gradients(stack))
 
-    def _energies_and_rest(self, u: Floats, stretch: Floats, place: Place) -> tuple[Floats, Floats]:
+    def _energies_and_rest(
+        self, u: Floats, stretch: Floats, place: ChainState
+    ) -> tuple[Floats, Floats]:
         """Energies, and their gradients with respect to u less u itself; the place is that of u."""
         stack, values, gradients = place
         slopes = self.prior.precision * (stack - self.prior.mean) - gradients
@@ -268,7 +270,7 @@ class Chains:
         accepted = float(probabilities.mean())
         if adapt:
             factor = math.exp(0.5 * (accepted - ACCEPTED))
-            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, self.largest_angle))
+            self.angle = float(np.clip(self.angle * factor, MIN_ANGLE, self.largest_angle))
         return accepted
 
     def _accepted(self, gain: Floats) -> Floats:

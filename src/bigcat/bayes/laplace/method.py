@@ -20,14 +20,13 @@ from bigcat.bayes._design import Design
 from bigcat.bayes.covariance import Covariance, Drawn
 from bigcat.bayes.laplace import forms as _forms
 from bigcat.bayes.laplace.batches import Known
-from bigcat.bayes.laplace.chains import Chains
-from bigcat.bayes.laplace.chains import Drawn as ChainDraws
+from bigcat.bayes.laplace.chains import ChainDraws, Chains
 from bigcat.bayes.laplace.evidence import Evidence, log_evidence
 from bigcat.bayes.laplace.forms import GRADIENTS_TO_MODE, Plan, Shape
 from bigcat.bayes.laplace.last_layer import fit_embedding
 from bigcat.bayes.laplace.likelihood import Likelihood
 from bigcat.bayes.laplace.mode import find_mode
-from bigcat.bayes.laplace.problem import Problem
+from bigcat.bayes.laplace.problem import LaplaceProblem
 from bigcat.bayes.laplace.scale_search import MAX_STEPS, ScaleSearch
 from bigcat.bayes.laplace.variational import ClosestGaussian
 from bigcat.bayes.laplace.whitening import ClassWhitening, Whitening, make_whitening
@@ -126,7 +125,7 @@ class Laplace(PosteriorMethod):
             shape = shape.last_layer(rank, task.fit_intercept)
         plan = Plan.of(self.covariance, shape)
         warn_of_long_fit(shape)
-        fit = _Fit(self, task, plan, Problem.of(task, noise, embedding), rank)
+        fit = _Fit(self, task, plan, LaplaceProblem.of(task, noise, embedding), rank)
         posterior = fit.run()
         seen = Seen(float(task.sample.row_weights.sum()), 1)
         return FittedPosterior(
@@ -227,7 +226,7 @@ class _Fit:
     """One fit: its rows, likelihood and prior, and what becomes of them."""
 
     def __init__(
-        self, method: Laplace, task: Task, plan: Plan, problem: Problem, rank: int | None
+        self, method: Laplace, task: Task, plan: Plan, problem: LaplaceProblem, rank: int | None
     ) -> None:
         self.method, self.task, self.plan = method, task, plan
         self.noise = noises.resolve(method.noise)

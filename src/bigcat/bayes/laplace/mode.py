@@ -10,8 +10,8 @@ from bigcat.bayes._arrays import Floats
 from bigcat.bayes.laplace.likelihood import Likelihood
 
 #: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
-MOST_COLUMNS = 1_500
-MOST_ITERATIONS = 300
+MAX_COLUMNS = 1_500
+MAX_ITERATIONS = 300
 
 
 def find_mode(
@@ -68,12 +68,12 @@ def find_mode(
             # Slopes are in standard deviations: a hundredth is nothing, and single floats tell no
             # less.
             options={
-                "maxiter": MOST_ITERATIONS,
+                "maxiter": MAX_ITERATIONS,
                 "gtol": tol if likelihood.dtype == np.float64 else max(tol, 1e-2),
                 "ftol": 1e-11,
             },
         )
-    return weights_of(found.x), found.nit < MOST_ITERATIONS
+    return weights_of(found.x), found.nit < MAX_ITERATIONS
 
 
 def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats]:
@@ -82,7 +82,7 @@ def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats
     None and the diagonal where it is too large.
     """
     design = likelihood.design
-    if design.n_columns > MOST_COLUMNS:
+    if design.n_columns > MAX_COLUMNS:
         return None, np.maximum(design.squared_sums() * units**2, 1e-12)
     values, vectors = np.linalg.eigh(design.gram() * np.outer(units, units))
     return vectors, np.maximum(values, 0.0)

@@ -21,7 +21,7 @@ MOSTLY_ZERO = 0.5
 MAX_DENSE_COLUMNS, MAX_DENSE_NUMBERS = 1_024, 1 << 24
 
 
-class ColumnScaling(NamedTuple):
+class PosteriorColumns(NamedTuple):
     """The map from columns as given to the scaled columns of a fit.
 
     Parameters
@@ -39,9 +39,9 @@ class ColumnScaling(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from bigcat.bayes._columns import ColumnScaling
+    >>> from bigcat.bayes.columns import PosteriorColumns
     >>> X = np.array([[1e8, 0.1], [1e8 + 2.0, 0.1]])
-    >>> columns = ColumnScaling.of(X, np.ones(2), centred=True)
+    >>> columns = PosteriorColumns.of(X, np.ones(2), centred=True)
     >>> columns.apply(X).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
     """
@@ -54,7 +54,7 @@ class ColumnScaling(NamedTuple):
     @classmethod
     def of(
         cls, X: Any, row_weights: Floats, centred: bool, embedding: Floats | None = None
-    ) -> ColumnScaling:
+    ) -> PosteriorColumns:
         """Return the scaling of some rows, whose weights may be fractions.
 
         Sparse rows of few numbers are treated as dense ones, so that both have one posterior.  A
