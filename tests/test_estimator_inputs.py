@@ -261,7 +261,7 @@ def test_partial_fit_says_what_stands_in_the_way(fitted):
     new = LinearClassifier()
     text = "y holds one class only"
     assert_refused(new, text, lambda: new.partial_fit(X, np.full_like(Y, 3)))
-    text = "y holds labels of type <U1 but the model was fitted with int64; give labels of that"
+    text = "y holds labels of type <U21 but the model was fitted with int64; give labels of that"
     assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y.astype(str)))
     text = "the model would have 6 classes, more than max_classes=5; new are 5; look at the labels"
     assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y + 1, max_classes=5))

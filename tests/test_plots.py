@@ -46,7 +46,7 @@ def test_learning_curves_of_several_models_share_axes(tmp_path):
     trained = [{"seconds": s, "bound": -5 / s} for s in (0.5, 1.0)]
     ax = plots.learning_curves({"one": History(rows), "two": History(trained)}, baseline=-7.0)
     assert ax.get_ylabel() == "nats per row, training rows"
-    assert [line.get_ydata()[0] for line in ax.lines] == [-9.0, -10.0, -7.0]
+    assert [np.asarray(line.get_ydata())[0] for line in ax.lines] == [-9.0, -10.0, -7.0]
     assert [line.get_label() for line in ax.lines] == ["one", "two", "class frequencies"]
     ax = plots.learning_curves({"one": History(rows), "three": History(rows)})
     assert ax.get_ylabel() == "nats per row, validation rows"
