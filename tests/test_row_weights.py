@@ -10,6 +10,8 @@ from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior, Laplace
 from bigcat.samplers import Uniform
 
+pytestmark = pytest.mark.filterwarnings("ignore:on 120 validation rows no candidate gained")
+
 N_CLASSES = 5
 DRAWN: dict[str, Any] = {"sampler": Uniform(2), "max_epochs": 2}
 FITS: dict[str, Any] = {

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from forms import slow
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -16,11 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier, TopKIndex, metrics
-from bigcat.bayes import IndependentBinary
 from bigcat.estimators import History
-from bigcat.solvers import LBFGS
-from bigcat.training import fit
-from bigcat.training.lbfgs import run_lbfgs
 
 EXACT: dict[str, Any] = {"method": "exact", "l2": 1.0}
 
@@ -192,26 +187,6 @@ def test_monte_carlo_errors_are_arvizs():
     np.testing.assert_allclose(table["mcse"], [expected[place] for place in places], rtol=0.05)
     assert "mcse" in model.summary(base="ant", top=1).columns
     assert "mcse" not in BayesianClassifier("independent-binary").fit(X, y).summary().columns
-
-
-# Advice
-
-
-def test_advice_fits_what_happened(monkeypatch):
-    X, y = problem()
-    with pytest.warns(ConvergenceWarning, match="after 2 iterations.*; raise max_epochs, or scale"):
-        LinearClassifier(max_epochs=2, solver=LBFGS(tol=1e-12), **EXACT).fit(X, y)
-    # A line search that finds nothing better, as with columns of very different sizes.
-    monkeypatch.setattr(fit, "run_lbfgs", lambda *a, **k: (*run_lbfgs(*a, **k)[:2], False))
-    with pytest.warns(ConvergenceWarning, match="rounding hides any further gain") as warned:
-        LinearClassifier(max_epochs=500, **EXACT).fit(X, y)
-    assert not any("raise max_epochs" in str(one.message) for one in warned)
-    few: dict[str, Any] = {"max_iter": 1, "tol": 1e-14}
-    with pytest.warns(ConvergenceWarning) as warned:
-        BayesianClassifier(IndependentBinary(solver="newton", **few)).fit(X, y)
-    assert str(warned[0].message).endswith("raise max_iter or tol")
-    with pytest.warns(ConvergenceWarning, match="or take solver='newton'"):
-        BayesianClassifier(IndependentBinary(solver="cavi", **few)).fit(X, y)
 
 
 # The index

@@ -147,7 +147,7 @@ class _ToStderr(logging.Handler):
             if self.announced or not text.endswith("first run only"):
                 return
             self.announced = True
-            text = "compiling, first run only (`bigcat precompile` does it ahead of time)"
+            text += " (`bigcat precompile` does it ahead of time)"
         kind = "note" if record.levelno <= logging.INFO else record.levelname.lower()
         print(f"bigcat: {kind}: {text}", file=sys.stderr)
 
