@@ -57,7 +57,7 @@ def test_fit(data, case):
 
 STREAMS = {
     "linear": LinearClassifier(method="augment-reduce", random_state=0, sampler=Uniform(2)),
-    "bayesian": BayesianClassifier("independent-binary", random_state=0),
+    "bayesian": BayesianClassifier(Laplace(covariance="full"), "gaussian", random_state=0),
 }
 
 
