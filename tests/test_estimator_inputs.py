@@ -236,16 +236,15 @@ def test_bad_k(fitted, k):
 # One more pass
 
 
-def test_partial_fit_needs_to_know_the_classes(fitted):
+def test_partial_fit_says_what_stands_in_the_way(fitted):
     new = LinearClassifier()
-    text = "the first call of partial_fit needs all classes: pass classes=numpy.unique(y)"
-    assert_refused(new, text, lambda: new.partial_fit(X, Y))
     text = "y holds one class only"
-    assert_refused(new, text, lambda: new.partial_fit(X, Y, classes=[3]))
-    text = "classes differ from those of the first call of partial_fit"
-    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y, classes=np.arange(6)))
-    text = "8 of 40 rows have a class that was absent in training: 5"
-    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y + 1))
+    assert_refused(new, text, lambda: new.partial_fit(X, np.full_like(Y, 3)))
+    text = "y holds labels of type <U21 but the model was fitted with int64; give labels of that"
+    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y.astype(str)))
+    text = "the model would have 6 classes, more than max_classes=5; new are 5; look at the labels"
+    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y + 1, max_classes=5))
+    assert_refused(fitted, "max_classes", lambda: fitted.partial_fit(X, Y, max_classes=0))
     text = "X has 2 features, but LinearClassifier is expecting 3 features as input"
     assert_refused(fitted, text, lambda: fitted.partial_fit(X[:, :2], Y))
     fitted.set_params(class_weight="balanced")

@@ -121,9 +121,11 @@ def test_coef_of_low_rank_says_where_the_weights_are():
         AttributeError, match=r"^'LinearClassifier' object has no attribute 'coef_'"
     ):
         model.coef_
-    model.embedding_, model.class_embedding_ = np.zeros((7, 2)), np.zeros((3, 2))
+    model.embedding_, model.class_embedding_ = np.ones((7, 2)), np.ones((3, 2))
+    np.testing.assert_array_equal(model.coef_, np.full((3, 7), 2.0))
+    model.embedding_ = np.zeros((2_000_000, 2))
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 7 weights.*embedding_ @ class_emb"):
+    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 2,000,000 weights.*embedding_ @ cl"):
         model.coef_
     with pytest.raises(
         AttributeError, match=r"^'LinearClassifier' object has no attribute 'coeff'"
@@ -144,6 +146,8 @@ def test_a_history_prints_as_a_table():
     assert page.count("<tr>") == 14
     assert repr(History()) == "0 epochs"
     assert list(history) == rows
+    pandas = pytest.importorskip("pandas")
+    pandas.testing.assert_frame_equal(history.to_frame(), pandas.DataFrame(rows))
     assert repr(pickle.loads(pickle.dumps(history))) == text
 
 
@@ -239,3 +243,29 @@ def test_an_index_for_a_recall(monkeypatch):
         ValueError, match=r"with all 400 candidates the search finds 10\.0% of the 5"
     ):
         TopKIndex.for_recall(model, X)
+
+
+@pytest.mark.parametrize("X", [[[1, "2"], [3, "dole"]], np.array([["1", "2"], ["3", "dole"]])])
+def test_words_in_arrays_are_named_by_row_and_column(X):
+    rows: Any = [*X, *X]
+    rows = np.array(rows) if isinstance(X, np.ndarray) else rows
+    with pytest.raises(ValueError, match=r"'dole' in row 1, column 1, and.*OneHotEncoder"):
+        LinearClassifier().fit(rows, ["a", "b", "a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "advice"),
+    [
+        (LinearClassifier, "C", "l2, which is 1/C"),
+        (LinearClassifier, "max_iter", "set max_epochs"),
+        (BayesianClassifier, "C", r"set prior=GaussianPrior\(scale=sqrt\(C\)\)"),
+        (BayesianClassifier, "max_iter", r"set it in the method: method=IndependentBinary"),
+        (BayesianClassifier, "n_jobs", "set n_threads"),
+        (BayesianClassifier, "verbose", "set progress"),
+    ],
+)
+def test_names_of_scikit_learn_lead_to_ours(model, name, advice):
+    with pytest.raises(TypeError, match=f"has no parameter '{name}'.*{advice}"):
+        model(**{name: 1})
+    with pytest.raises(TypeError, match=advice):
+        model().set_params(**{name: 1})

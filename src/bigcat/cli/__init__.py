@@ -29,6 +29,7 @@ from bigcat.cli import (
     precompile,
     predict,
     report,
+    update,
 )
 from bigcat.cli._output import log
 
@@ -37,6 +38,7 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": demo,
     "fit": fit,
+    "update": update,
     "predict": predict,
     "evaluate": evaluate,
     "report": report,

@@ -105,12 +105,18 @@ def train_on_more(
     start: Start | None,
     solver_state: State | None,
     callbacks: Callbacks,
+    rows_before: np.ndarray | None = None,
 ) -> FitResult:
-    """Make one pass over rows that were never seen; `start` and `solver_state` stay as they are."""
+    """Train on rows that were never seen; `start` and `solver_state` stay as they are.
+
+    Without `rows_before`, those of each class that `start` was fitted to, that is one pass.
+    """
     callbacks = replace(callbacks, number_of=numbering(classes), classes=classes)
     problem = problem_of(config, data, len(classes), callbacks)
     fit = Fit(config, problem, None, random_state, callbacks)
-    return fit.run(start, solver_state, one_pass=True)
+    if rows_before is None:
+        return fit.run(start, solver_state, one_pass=True)
+    return replace(fit.run(start, rows_before=rows_before), solver_state=None)
 
 
 def problem_of(
