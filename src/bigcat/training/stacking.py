@@ -201,10 +201,10 @@ def _best_weights(found: ValidationScores, noise: Noise) -> np.ndarray:
         sums = p.sum(axis=1)
         p *= (row_weights / sums).astype(np.float32)[:, None]
         expected = [np.einsum("nk,nk->n", p, s).sum(dtype=np.float64) for s in found.scores]
-        slopes = found.scores[:, :, 0] @ row_weights - expected
+        gradients = found.scores[:, :, 0] @ row_weights - expected
         doubt = weights - prior
         value = row_weights @ (own - top - np.log(sums))
-        return float(0.5 * precision * doubt @ doubt - value), precision * doubt - slopes
+        return float(0.5 * precision * doubt @ doubt - value), precision * doubt - gradients
 
     bounds = [(0.0, None)] * len(prior)
     if noise.softmax:
