@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks import second
 from benchmarks.datasets import load
 from benchmarks.field import dense, sparse
 from bigcat import LinearClassifier
@@ -212,3 +213,17 @@ def test_3_000_rows_of_delicious():
     """-3.824 of -3.828; of C = 0.03, 0.1, 0.3 and 1 that of 0.3 is the best."""
     case = part_of("delicious", 3_000)
     assert case.ours() > case.scikit_learns(C=0.3, scaled=False) + 0.03
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["banking77", "classic_rock_next_song", "leaf_flavia", "ncbi_disease_mesh"]
+)
+def test_the_defaults_are_as_good_as_full_rank_alone(name):
+    """Disease names: -1.27 of -1.09."""
+    case = Case.of(*second.load(name))
+    full = LinearClassifier(rank=None, random_state=0, n_threads=1).fit(case.X, case.y)
+    ours, of_full = (m.log_proba_of(case.X_test, case.y_test).mean() for m in (case.fitted(), full))
+    assert ours > of_full - 0.01 * (of_full - case.frequencies())

@@ -435,5 +435,9 @@ def test_sharded_tensors_are_refused():
 
     head = head_of("exact")
     sharded = torch.randn(N, D).as_subclass(DTensor)
-    with pytest.raises(TypeError, match=r"hidden is a DTensor.*call hidden\.full_tensor"):
-        head(sharded, torch.zeros(N, dtype=torch.long))
+    for use in (
+        lambda: head(sharded, torch.zeros(N, dtype=torch.long)),
+        lambda: head.top_k(sharded, 1),
+    ):
+        with pytest.raises(TypeError, match=r"hidden is a DTensor.*call hidden\.full_tensor"):
+            use()

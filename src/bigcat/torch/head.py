@@ -369,6 +369,7 @@ class CategoricalHead(nn.Module):
         TopK
             Their log-probabilities and numbers, both of shape (..., k).
         """
+        self._refuse_shards(hidden)
         if not 1 <= k <= self.n_classes:
             raise ValueError(f"k={k} does not lie between 1 and n_classes={self.n_classes}")
         rows = hidden.reshape(-1, self.in_features)
@@ -409,13 +410,16 @@ class CategoricalHead(nn.Module):
 
         return HeadPosterior(self, loader, prior_precision)
 
-    def _checked(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def _refuse_shards(self, hidden: Tensor) -> None:
         for name, tensor in (("weight", self.weight), ("hidden", hidden)):
             if type(tensor).__name__ == "DTensor":
                 raise TypeError(
                     f"{name} is a DTensor, and the head takes rows of plain tensors; call "
                     f"{name}.full_tensor(), or leave the head out of the sharded modules"
                 )
+
+    def _checked(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        self._refuse_shards(hidden)
         if hidden.shape[-1] != self.in_features or hidden.shape[:-1] != target.shape:
             raise ValueError(
                 f"hidden has the shape {tuple(hidden.shape)} and target {tuple(target.shape)}; "
