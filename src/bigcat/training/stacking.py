@@ -20,7 +20,8 @@ from scipy.special import logsumexp
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities_of
-from bigcat.training.data import MIN_VALIDATION_ROWS, TrainingData
+from bigcat.training.data import TrainingData
+from bigcat.training.validation import MIN_VALIDATION_ROWS
 
 #: Scores that are worked out, of all classes: beyond them fewer rows are looked at.
 MAX_SCORES = 1 << 27

@@ -28,8 +28,9 @@ from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.samplers import Uniform
 from bigcat.solvers import AdaGrad
 from bigcat.training.advice import warn_of_unscaled
-from bigcat.training.data import TrainingData, split
+from bigcat.training.data import TrainingData
 from bigcat.training.stopping import EarlyStopping
+from bigcat.training.validation import split
 
 
 @dataclass(frozen=True, repr=False)
