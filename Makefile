@@ -47,7 +47,7 @@ torture: $(READY)
 # problems and in a sample of its tests, and the rest by the tests of every day.
 PLAIN := $(patsubst %,tests/test_%.py,blas bound_parts bounds noise \
 	probabilities random_numbers sampler_tables samplers special vector weights) \
-	tests/test_pairs.py::test_steps_are_those_of_the_twin
+	tests/test_unbiased.py::test_steps_are_those_of_the_twin
 COVERAGE := $(BIN)/python -m coverage
 coverage: $(READY)
 	$(COVERAGE) erase

@@ -13,6 +13,7 @@ from benchmarks import (
     choice,
     conversions,
     cost_against_classes,
+    daily_updates,
     efforts,
     evidence,
     fasttext_speed,
@@ -230,6 +231,9 @@ def main() -> None:
         noises.noises(args.problems, args.epochs, args.json, sampler=args.sampler)
     elif args.command == "start-up":
         start_up.start_up(args.python, args.words, args.json)
+    elif args.command == "daily-updates":
+        rank = args.rank if args.rank == "auto" else int(args.rank)
+        daily_updates.daily_updates(args.sets, rank, args.days)
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
     elif args.command == "conversions":
@@ -297,6 +301,12 @@ def _add_measures(commands) -> None:
     first.add_argument("--python", help="interpreter of an environment with a wheel")
     thread = commands.add_parser("threads", help="rows per second on one and on two threads")
     thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
+    daily = commands.add_parser(
+        "daily-updates", help="model files updated with new classes, beside refits"
+    )
+    daily.add_argument("sets", nargs="*", help="; ".join(daily_updates.SETS))
+    daily.add_argument("--rank", default="256", help="a number, or auto (default %(default)s)")
+    daily.add_argument("--days", type=int, nargs="*", help="days of a refit; default: all")
     stream = commands.add_parser(
         "streams", help="fits to rows of four times the memory beside fits in memory"
     )

@@ -4,9 +4,6 @@ Compiling is most of what the tests take.  Two workers that meet a new kernel at
 both compile it; here the second waits for the first, and reads what that one wrote to the cache.
 Nobody waits for ever: after `PATIENCE` seconds a kernel is compiled anyway.
 
-And kernels alone become machine code.  Numba makes some of every function that a kernel inlines as
-well, a sixth of all the time, which nobody calls: a kernel takes those as LLVM has them.
-
 Import it before the first kernel is called, in any process that should take part.
 """
 
@@ -19,10 +16,6 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
-
-from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core.codegen import JITCodeLibrary
-from numba.core.cpu import CPUContext
 
 from bigcat.compile import cache
 
@@ -104,50 +97,6 @@ def _save_overload(self, sig, data):
     keep_what_there_is()
 
 
-_emit, _pointer = JITCodeLibrary._finalize_final_module, JITCodeLibrary.get_pointer_to_function
-_executable = CPUContext.get_executable
-#: The beginning of the name of what Python calls; functions that kernels inline have none.
-_WRAPPER = "_ZN7cpython"
-
-
-def _is_called_from_python(library):
-    if getattr(library, "_compiled_object", None) is not None:  # a kernel that comes from the cache
-        return True
-    return any(f.name.startswith(_WRAPPER) for f in library.get_defined_functions())
-
-
-def _finalize_final_module(self):
-    self._finalized, self.emitted = True, _is_called_from_python(self)
-    if self.emitted:
-        _emit(self)
-
-
-def _get_pointer_to_function(self, name):
-    self._ensure_finalized()
-    if not self.emitted:
-        self.emitted = True
-        _emit(self)
-    return _pointer(self, name)
-
-
-def _get_executable(self, library, fndesc, env):
-    library._ensure_finalized()
-    if library.emitted:
-        return _executable(self, library, fndesc, env)
-    name = fndesc.qualname.split(".")[-1]
-    return _dynfunc.make_function(fndesc.lookup_module(), name, "inlined", 0, env, (library,))
-
-
-def emit_kernels_alone():
-    """The same code of kernels, sooner; for the numba of constraints.txt, whose inside this is."""
-    inside: Any = JITCodeLibrary
-    inside._finalize_final_module = _finalize_final_module
-    inside.get_pointer_to_function = _get_pointer_to_function
-    context: Any = CPUContext
-    context.get_executable = _get_executable
-
-
-emit_kernels_alone()
 if fcntl is not None:
     kind: Any = cache.PackageCache
     kind.load_overload, kind.save_overload = _load_overload, _save_overload

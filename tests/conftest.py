@@ -41,7 +41,6 @@ FIRST = (
     "test_low_rank.py",
     "test_exact_training.py",
     "test_sklearn_checks.py",
-    "test_auto.py",
     "test_bayes_classifier.py",
     "test_guards.py",
     "test_shards.py",
@@ -209,11 +208,6 @@ def estimator_case(request):
 @pytest.fixture(params=_cases_where(lambda b: b.n_local), scope="session")
 def local_case(request):
     """Every bound that has local parameters for that noise."""
-    return request.param
-
-
-@pytest.fixture(params=_cases_where(lambda b: b.n_local and b.deterministic), scope="session")
-def deterministic_local_case(request):
     return request.param
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
-from bigcat._io.tensors import KEY, open_tensors, seal, write_tensors
+from bigcat._io.tensors import open_tensors, write_tensors
 
 
 def rewrite(
@@ -28,17 +27,3 @@ def rewrite(
     tensors |= {name.replace("__", "."): np.asarray(value) for name, value in replaced.items()}
     change(header)
     write_tensors(path, header, tensors)
-
-
-def rewrite_header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Write a file again with a changed header, also in what it says of its tensors."""
-    with open_tensors(path) as file:
-        header, tensors = file.header, {name: file.read(name) for name in file.header["tensors"]}
-    change(header)
-    write_header(path, header, tensors)
-
-
-def write_header(path: Path, header: dict[str, Any] | str, tensors: dict[str, np.ndarray]) -> None:
-    """Write a file with that header, or that text in place of one."""
-    text = header if isinstance(header, str) else seal(header)
-    safetensors.numpy.save_file(tensors, path, {KEY: text})

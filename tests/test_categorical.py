@@ -104,22 +104,10 @@ def test_weights_are_counts():
     ("labels", "parameters", "text"),
     [
         (["a", "a"], {}, "y holds one class only, 'a'; a classifier needs at least 2 classes"),
-        ([], {}, "y has shape (0,); give a non-empty list of labels"),
         ([[0, 1]], {}, "y has shape (1, 2); give a non-empty list of labels"),
         (LABELS, {"method": "softmax"}, "method='softmax' is not known; choose one of"),
-        (
-            LABELS,
-            {"method": "one-vs-each", "solver": "implicit"},
-            "solver='implicit' supports noise='gumbel' with the bound",
-        ),
     ],
-    ids=[
-        "one class",
-        "empty",
-        "two dimensions",
-        "method",
-        "solver",
-    ],
+    ids=["one class", "two dimensions", "method"],
 )
 @pytest.mark.parametrize("fitted", [False, True])
 def test_bad_input_changes_nothing(labels, parameters, text, fitted):

@@ -1,11 +1,5 @@
 """A fit that was killed goes on with the same bits; nothing else is taken for it."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import bigcat
 from bigcat import BayesianClassifier, Checkpoint, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
 from bigcat.cli import main
@@ -305,22 +298,6 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
     assert estimator.n_features_in_ == 4
 
 
-def test_ctrl_c_in_a_later_fit_leaves_those_that_are_done():
-    """Candidates that are done are the model then."""
-    epochs = []
-
-    def interrupt(row):
-        epochs.append(row["epoch"])
-        if len(epochs) == 12:
-            raise KeyboardInterrupt
-
-    estimator = LinearClassifier(random_state=0, progress=[interrupt], solver=AdaGrad(batch_size=1))
-    with pytest.raises(KeyboardInterrupt, match="has the weights of that moment"):
-        estimator.fit(SPARSE, OF_SPARSE)
-    assert estimator.n_iter_ <= 12
-    assert estimator.score(SPARSE, OF_SPARSE) > 0.2
-
-
 def test_ctrl_c_on_the_command_line_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -330,28 +307,3 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(tmp_path, monkeypatch, cap
     files = [str(tmp_path / name) for name in ("train.npz", "model", "fit")]
     assert main(["fit", files[0], "--model", files[1], "--checkpoint", files[2]]) == 130
     assert "the same command with --resume continues from the checkpoint" in capsys.readouterr().err
-
-
-@pytest.mark.slow  # tests/torture/test_kills.py kills fits that compile nothing
-def test_kill_9_and_the_same_command_again(tmp_path):
-    """The command line, killed by the system while it works, repeated until it ends."""
-    rows = np.column_stack([Y, X])
-    header = "label," + ",".join(f"x{i}" for i in range(4))
-    np.savetxt(tmp_path / "train.csv", rows, delimiter=",", header=header, comments="")
-    command = [
-        *(sys.executable, "-m", "bigcat", "fit", "train.csv", "--method", "augment-reduce"),
-        *("--epochs", "60", "--json", "--checkpoint-every", "0"),
-    ]
-    subprocess.run([*command, "--model", "never"], cwd=tmp_path, check=True, capture_output=True)
-    again = [*command, "--model", "killed", "--checkpoint", "fit", "--resume"]
-    process = subprocess.Popen(again, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 60.0
-    while not list(tmp_path.glob("fit/run-*")) and time.monotonic() < until:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (tmp_path / "killed").exists()
-    done = subprocess.run(again, cwd=tmp_path, check=True, capture_output=True)
-    assert json.loads(done.stdout)["epochs"] == 60
-    assert not (tmp_path / "fit").exists()
-    assert_same(bigcat.load_model(tmp_path / "killed"), bigcat.load_model(tmp_path / "never"))

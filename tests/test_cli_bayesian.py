@@ -115,20 +115,16 @@ def test_options_reach_the_method():
     ("options", "message"),
     [
         (["--bayesian", "--l2", "1"], "--l2 does not go with --bayesian; give --prior-scale"),
-        (["--bayesian", "--plot", "c.png"], "--plot does not go with --bayesian"),
         (["--bayesian", "--epochs", "3"], "belongs to --method independent-binary or"),
         (["--bayesian", "--method", "nce"], "--method nce is not known with --bayesian"),
         (["--method", "laplace"], "--method laplace is not known without --bayesian"),
         (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
-        (["--bayesian", *BINARY, "--covariance", "draws"], "--covariance draws is not known"),
         (["--bayesian", *BINARY, "--rank", "3"], "--rank belongs to --method laplace; leave it"),
-        (["--bayesian", "--prior-scale", "-1"], "'-1' is not a number above 0"),
         (
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],
             "--prior-scale belongs to --prior gaussian",
         ),
         (["--covariance", "full"], "--covariance needs --bayesian; add it or leave this out"),
-        (["--draws", "9"], "--draws needs --bayesian"),
     ],
 )
 def test_bad_options(files, capsys, tmp_path, options, message):  # noqa: F811

@@ -246,20 +246,6 @@ def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys
     assert lines["log-likelihood"].split()[1] == f"{report['log_likelihood']:.4f}"
 
 
-@pytest.mark.data
-@pytest.mark.slow
-def test_files_of_the_extreme_classification_repository(capsys, tmp_path):
-    if not os.environ.get("BIGCAT_DATA"):
-        pytest.skip("BIGCAT_DATA is not set: no real data sets")
-    folder, model = Path(os.environ["BIGCAT_DATA"]) / "bibtex", str(tmp_path / "m")
-    train, test = str(folder / "train.txt.gz"), str(folder / "test.txt.gz")
-    fitted = run_json(capsys, ["fit", train, "--model", model, "--test", test, "--epochs", "2"])
-    assert fitted["data"]["rows"] == 4880
-    found = run_json(capsys, ["evaluate", model, test])
-    assert found["log_likelihood"] == pytest.approx(fitted["test"]["log_likelihood"], rel=1e-6)
-    assert found["rows_dropped_unseen"] > 0
-
-
 # --- what is in a file ---------------------------------------------------------------------------
 
 
@@ -321,10 +307,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def cut_gzip(path):
-    path.write_bytes(gzip.compress(b"2 6 4\n1 1:3\n2 2:3\n")[:-9])
-
-
 BAD_TRAIN = {
     "missing": ("no.txt", lambda p: None, "no.txt: there is no such file; check the name"),
     "folder": (
@@ -332,15 +314,6 @@ BAD_TRAIN = {
         lambda p: p.mkdir(),
         "is a folder without converted rows; give a file",
     ),
-    "empty": ("e.txt", lambda p: p.write_text(""), "the file is empty"),
-    "truncated gzip": ("t.txt.gz", cut_gzip, "cut off before its end"),
-    "index": (
-        "i.txt",
-        lambda p: p.write_text("1 6 4\n1 6:1\n"),
-        "line 2: expected index:value with rising indices below 6",
-    ),
-    "label": ("l.txt", lambda p: p.write_text("1 6 4\nx 1:1\n"), "line 2: expected integer labels"),
-    "unknown form": ("u.bin", lambda p: p.write_text("hello"), "cannot tell its form"),
     "one class": ("o.txt", lambda p: p.write_text("2 6 4\n1 1:1\n1 2:1\n"), "class"),
     "nan": ("n.npz", lambda p: np.savez(p, X=np.full((3, 2), np.nan), y=[0, 1, 2]), "NaN"),
 }
@@ -349,12 +322,10 @@ BAD_TRAIN = {
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--noise", "gaussian", "--method", "one-vs-each"], "one-vs-each"),
         (
             ["--noise", "gaussian", "--method", "implicit"],
             "solver='implicit' supports noise='gumbel'",
         ),
-        (["--epochs", "many"], "--epochs: 'many' is not a whole number of at least 1"),
         (["--l2", "much"], "'much' is not a number of at least 0, nor auto"),
         (["--ngrams", "0-2"], "'0-2' is not a rising range within 1 to 20"),
         (["--form", "xml"], "invalid choice: 'xml'"),

@@ -202,9 +202,9 @@ def test_the_first_compilation_is_told_once(capsys):
     for command, times in (("fit", 1), ("precompile", 0)):
         arguments = argparse.Namespace(run=cli.COMMANDS[command].run, log_level="info")
         with cli._messages(arguments):
-            logger.info("compiling %s, first run only", "a")
-            logger.info("compiling %s, first run only", "b")
-        assert capsys.readouterr().err.count("compiling, first run only") == times
+            logger.info("compiling %s: first run only", "a")
+            logger.info("compiling %s: first run only", "b")
+        assert capsys.readouterr().err.count("compiling a: first run only (`bigcat") == times
     assert logger.level == logging.NOTSET
-    logger.info("compiling %s, first run only", "c")
+    logger.info("compiling %s: first run only", "c")
     assert capsys.readouterr().err == ""

@@ -156,8 +156,6 @@ def test_default_words(tmp_path):
     assert data.vectorizer.get_feature_names_out().tolist() == ["a", "élan"]
 
 
-# ---------------------------------------------------------------- random files
-
 # ---------------------------------------------------------------- guessing the form
 
 
@@ -371,10 +369,3 @@ def test_labels_keep_blanks_and_separators_of_lines(tmp_path, name, reading):
         quote = '"' * name.startswith("quoted")
         write(path, "label,x\n" + "".join(f"{quote}{label}{quote},1\n" for label in LABELS))
     assert sorted(reading(path).y) == sorted(LABELS)
-
-
-@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
-def test_columns_of_one_name_are_refused(tmp_path, reading):
-    path = write(tmp_path / "a.csv", "label,x,x\na,1,2\nb,3,4\n")
-    with pytest.raises(DataError, match="each name of a column once, found 'x' more than once"):
-        reading(path)

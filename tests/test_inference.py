@@ -213,6 +213,7 @@ def plug_in(model, X):
 # Draws for ArviZ
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ
 def test_arviz_has_each_kept_draw_once_in_its_chain():
     arviz = pytest.importorskip("arviz")
     X, y = sample(150)

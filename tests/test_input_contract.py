@@ -158,13 +158,6 @@ def test_an_empty_row_is_predicted_by_the_intercepts():
         np.testing.assert_allclose(model.predict_proba(rows)[0], expected, rtol=1e-5)
 
 
-@pytest.mark.slow
-def test_indices_of_64_bits_fit_as_those_of_32():
-    expected = fitted(csr()).predict_proba(csr())
-    wide = csr(dtype=np.int64)
-    np.testing.assert_allclose(fitted(wide).predict_proba(wide), expected, rtol=1e-6)
-
-
 def test_a_memory_map_is_used_as_it_is(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -222,21 +220,6 @@ def test_small_data_raise_no_alarm_at_many_seeds(n_features):
 
 
 # The report and its input
-
-
-def test_the_report_is_frozen_readable_and_the_same_every_time():
-    X, y, person = sessions(600)
-    first, second = check_leakage(X, y), check_leakage(X, y)
-    assert first.serial_dependence == second.serial_dependence
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        first.n_rows = 0  # type: ignore[misc]
-    lines = repr(first).splitlines()
-    assert lines[0].split() == ["rows", "600,", "one", "group", "per", "row"]
-    assert lines[1].startswith("near-duplicates ")
-    assert lines[1].endswith("0.0 % of rows")
-    assert f"{first.serial_dependence:.3f} +- {first.standard_error:.3f}" in lines[2]
-    assert lines[3] == first.recommendation
-    assert f"{len(np.unique(person))} groups" in repr(check_leakage(X, y, person))
 
 
 @pytest.mark.parametrize(

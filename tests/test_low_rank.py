@@ -9,6 +9,7 @@ import scipy.sparse
 from scipy import stats
 
 from bigcat.bounds import Complementary, Exact, NoiseContrastive
+from bigcat.bounds._base import full_rows
 from bigcat.combinations import Parts
 from bigcat.compile import kernel
 from bigcat.linear import LowRank, LowRankWeights
@@ -201,7 +202,8 @@ def numeric_gradient(function, parameters, step=1e-5):
 
 
 @pytest.mark.parametrize("head", [(), (2, 7)], ids=["", "exact classes"])
-def test_gradients_are_differences_of_the_objective(data, deterministic_case, head):
+def test_gradients_are_differences_of_the_objective(data, monkeypatch, deterministic_case, head):
+    monkeypatch.setattr("bigcat.training.lbfgs.full_rows", full_rows.plain)
     bound, noise = deterministic_case.bound, deterministic_case.pair.noise
     few = Data(*(part[:4] for part in data))
     problem = problem_of(few, sparse=not head, l2=0.3, head=np.array(head, np.int64))

@@ -120,24 +120,6 @@ def test_fitted_attributes_of_low_and_full_rank(data):
     assert model.embedding_.shape == (N_FEATURES, 3)
 
 
-def test_predictions_agree_with_each_other_whatever_the_rows_are(data):
-    X, y = data
-    model = low_rank().fit(X, y)
-    log_p = model.predict_log_proba(X)
-    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=1e-5)
-    np.testing.assert_allclose(model.log_proba_of(X, y), log_p[np.arange(len(y)), y], atol=1e-5)
-    assert (model.predict(X) == log_p.argmax(axis=1)).all()
-    top, top_log_p = model.predict_top_k(X, k=2)
-    np.testing.assert_allclose(top_log_p, np.sort(log_p, axis=1)[:, :-3:-1], atol=1e-5)
-    assert (top[:, 0] == model.predict(X)).all()
-    for form in (scipy.sparse.csr_array, np.float32, np.asfortranarray):
-        other = form(X)
-        np.testing.assert_allclose(model.predict_log_proba(other), log_p, rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(
-            model.decision_function(other), model.decision_function(X), rtol=1e-4, atol=1e-4
-        )
-
-
 @pytest.mark.parametrize("solver", ["adagrad", slow("damped")])
 def test_the_size_of_the_rows_makes_no_difference(data, solver):
     X, y = data

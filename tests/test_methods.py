@@ -16,41 +16,11 @@ from bigcat.noise import Gaussian, Gumbel
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import LBFGS, SGD, AdaGrad, Implicit
 
-KEYS = {
-    "name",
-    "bound",
-    "solver",
-    "sampler",
-    "noises",
-    "is_bound",
-    "unbiased",
-    "needs",
-    "summary",
-    "citation",
-}
 NAMES = [row["name"] for row in bigcat.methods()]
 
 
 def row_of(name):
     return next(row for row in bigcat.methods() if row["name"] == name)
-
-
-def test_table():
-    table = bigcat.methods()
-    assert len({row["name"] for row in table}) == len(table) >= 4
-    for row in table:
-        assert set(row) == KEYS
-        bound = bounds.REGISTRY[row["bound"]]
-        assert row["is_bound"] is bound.is_bound
-        assert row["sampler"] in samplers.REGISTRY
-        assert row["solver"] in solvers.REGISTRY
-        assert row["summary"]
-        assert row["needs"]
-        assert row["citation"]
-    lines = repr(table).splitlines()
-    assert len(lines) == 1 + len(table)
-    assert [line.split()[0] for line in lines[1:]] == NAMES
-    assert "yes" in lines[1]
 
 
 @pytest.mark.parametrize("name", list(NAMES))
@@ -94,20 +64,13 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
             "'implicit', 'umax', 'vanilla', 'raman', 'nce', 'importance', 'complementary', "
             "'bouchard', 'exact' (bigcat.methods() describes them)",
         ),
-        ({"method": 3}, "method=3 is not known; choose one of"),
         ({"method": ["exact"]}, "method=['exact'] is not known; choose one of"),
         ({"solver": "newton"}, "solver='newton' is not known; choose 'auto' or one of 'adaptive'"),
-        ({"solver": ["sgd"]}, "solver=['sgd'] is not known; choose 'auto' or one of"),
-        ({"sampler": None}, "sampler=None is not known; choose 'auto' or one of 'uniform'"),
         ({"sampler": "popular"}, "sampler='popular' is not known"),
         (
             {"method": "one-vs-each", "noise": Gaussian()},
             "the one-vs-each bound supports noise 'gumbel', not 'gaussian'; set "
             "method='augment-reduce' or 'exact', which support every noise",
-        ),
-        (
-            {"method": "bouchard", "noise": Gaussian()},
-            "the bouchard bound supports noise 'gumbel', not 'gaussian'",
         ),
         (
             {"method": "exact", "solver": "sgd", "sampler": "uniform"},
@@ -132,25 +95,8 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
             "noise='gumbel' with the one-vs-each bound; set solver='adagrad', 'adaptive' or 'sgd'",
         ),
         (
-            {"solver": "implicit", "noise": Gaussian()},
-            "not noise='gaussian' with the augment-reduce bound",
-        ),
-        ({"method": "umax", "noise": Gaussian()}, "solver='umax' supports noise='gumbel' with the"),
-        (
-            {"method": "raman", "solver": "implicit"},
-            "not noise='gumbel' with the raman bound; set solver",
-        ),
-        (
             {"method": "nce", "solver": "vanilla"},
             "bound 'augment-reduce' or 'raman', not noise='gumbel' with the nce objective",
-        ),
-        (
-            {"method": "raman", "noise": Gaussian()},
-            "the raman bound supports noise 'gumbel', not 'gaussian'",
-        ),
-        (
-            {"method": "importance", "noise": Gaussian()},
-            "the importance objective supports noise 'gumbel', not 'gaussian'",
         ),
     ],
     ids=str,

@@ -2,15 +2,13 @@
 
 import math
 import re
-from types import SimpleNamespace
 
 import mpmath
 import numpy as np
 import pytest
 
 import bigcat.noise
-from bigcat.compile import kernel
-from bigcat.noise import CustomNoise, Gaussian, Logistic, resolve
+from bigcat.noise import CustomNoise, Gaussian, resolve
 from bigcat.probabilities import log_probabilities
 from bigcat.verbs import log_cdf_with_grad
 
@@ -48,13 +46,6 @@ SLOPE = {  # of the log of the density
     "logistic": lambda t: -mpmath.tanh(t / 2),
     "student-t": lambda t: -4 * t / (3 + t * t),
 }
-
-
-def test_registry_is_what_the_package_exports():
-    members = {type(member).__name__ for member in bigcat.noise.REGISTRY.values()}
-    assert members | {"CustomNoise"} == set(bigcat.noise.__all__) - {"Noise", "resolve"}
-    assert all(name == member.name for name, member in bigcat.noise.REGISTRY.items())
-    assert set(EXACT) == {*bigcat.noise.REGISTRY, "student-t"}
 
 
 @pytest.mark.parametrize("verb", ["log_cdf", "log_pdf"])
@@ -118,25 +109,10 @@ def test_extremes_are_finite(pair, verb):
         assert found[0] < -50
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_any_shape_elementwise(pair, verb):
-    t = np.asfortranarray(POINTS.reshape(2, 4))[:, ::2]
-    found = getattr(pair.noise, verb)(t)
-    assert found.shape == (2, 2)
-    for i, j in np.ndindex(2, 2):
-        assert found[i, j] == getattr(pair.noise, verb)(t[i, j])
-
-
-@kernel
-def both(noise, t, values, grads):
-    for i in range(t.shape[0]):
-        values[i], grads[i] = log_cdf_with_grad(noise, t[i])
-
-
 def test_value_and_derivative_together(pair):
     t = np.array([-1e9, *FAR, *POINTS, 12.5, 1e9])
-    values, grads = np.empty_like(t), np.empty_like(t)
-    both(pair.noise.lower(), t, values, grads)
+    with np.errstate(all="ignore"):
+        values, grads = zip(*(log_cdf_with_grad(pair.noise.lower(), x) for x in t))
     np.testing.assert_allclose(values, pair.noise.log_cdf(t), rtol=1e-14, atol=1e-300)
     np.testing.assert_allclose(grads, pair.noise.log_cdf_grad(t), rtol=1e-14, atol=1e-300)
 
@@ -196,16 +172,6 @@ def test_a_gradient_beyond_both_sides_of_a_corner_is_caught():
         stated, measured = re.search(text, str(caught.value)).groups()  # type: ignore[union-attr]
         assert float(stated) == grad
         assert float(measured) == pytest.approx(0.0, abs=1e-9)
-
-
-def nearly(**errors):
-    """Return the logistic noise with errors: values off by an error times t, derivatives by it."""
-
-    def off(verb):
-        exact, error = getattr(Logistic(), verb), errors.get(verb, 0.0)
-        return lambda t: exact(t) + error * (1.0 if verb.endswith("grad") else t)
-
-    return SimpleNamespace(name="nearly", **{verb: off(verb) for verb in VERBS})
 
 
 def no_constant(t):

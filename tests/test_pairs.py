@@ -195,9 +195,8 @@ def words(n, n_classes=4_200, seed=0):
     y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)])
     own = np.where(rng.random(n) < 0.5, y, rng.integers(0, n_classes, n))
     others = rng.integers(n_classes, n_classes + 200, (n, 3))
-    # Indices of 32 bits, as those of files: others are kernels of their own.
-    columns = np.column_stack([own, others]).astype(np.int32)
-    rows = np.repeat(np.arange(n, dtype=np.int32), 4)
+    columns = np.column_stack([own, others])
+    rows = np.repeat(np.arange(n), 4)
     ones = np.ones(4 * n, np.float32)
     X = scipy.sparse.csr_array((ones, (rows, columns.ravel())), shape=(n, n_classes + 200))
     X.sum_duplicates()

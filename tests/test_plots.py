@@ -8,6 +8,7 @@ import pytest
 
 from bigcat import LinearClassifier, metrics, plots
 from bigcat.cli import main
+from bigcat.estimators import History
 from tests.test_metrics import make
 
 
@@ -36,6 +37,22 @@ def test_history_shows_all_there_is(tmp_path):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("seconds of training", "nats per row")
     assert -20 < ax.get_ylim()[0] < -8, "one early point squeezes the rest"
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_learning_curves_of_several_models_share_axes(tmp_path):
+    rows = [
+        {"seconds": s, "bound": -9 / s, "validation_log_likelihood": -8 / s} for s in (1.0, 2.0)
+    ]
+    trained = [{"seconds": s, "bound": -5 / s} for s in (0.5, 1.0)]
+    ax = plots.learning_curves({"one": History(rows), "two": History(trained)}, baseline=-7.0)
+    assert ax.get_ylabel() == "nats per row, training rows"
+    assert [np.asarray(line.get_ydata())[0] for line in ax.lines] == [-9.0, -10.0, -7.0]
+    assert [line.get_label() for line in ax.lines] == ["one", "two", "class frequencies"]
+    ax = plots.learning_curves({"one": History(rows), "three": History(rows)})
+    assert ax.get_ylabel() == "nats per row, validation rows"
+    plots.save(ax, tmp_path / "curves.png")
+    with pytest.raises(ValueError, match="models is empty"):
+        plots.learning_curves({})
 
 
 def test_history_of_a_model_file_has_passes_for_seconds():

@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import scipy.sparse
 from rich.progress import Progress
 
-from bigcat import precompile
-from bigcat.compile import clock, notices, watching
+from bigcat import LinearClassifier, precompile
+from bigcat.compile import clock, kernels_left, notices, watching
 from bigcat.compile.cache import cache_folder
 from bigcat.training import progress
 
@@ -42,7 +44,8 @@ def test_watchers_are_told_of_our_kernels(caplog):
     ours, inner, other = ("bigcat.kernels", "train"), ("bigcat.rows", "dot"), ("theirs", "f")
     with caplog.at_level(logging.INFO, "bigcat"):
         assert compiles(ours, inner, None, None) == ["train", None]
-    assert caplog.messages[0] == "compiling kernel 1 of this process, train: first run only"
+    first = "compiling kernel 1 of this process, train, 0 more expected: first run only"
+    assert caplog.messages[0] == first
     assert caplog.messages[1].startswith("compiled train in ")
     assert compiles(other, None, ours, None) == ["train", None]
     assert compiles(other, ours, None, None) == []
@@ -57,12 +60,22 @@ def test_the_bar_says_that_it_compiles(monkeypatch):
         update(self, task, **fields)
 
     monkeypatch.setattr(Progress, "update", updated)
+    monkeypatch.setattr(notices._compilations, "n_left", 2)
     with progress.reporter(True, 3, "softmax"):
         for told in list(notices._watchers):
             told("train")
             told(None)
     assert notices._watchers == []
-    assert seen == ["softmax: compiling, first run only (train)", "softmax"]
+    assert seen == ["softmax: compiling, first run only (train, 2 more expected)", "softmax"]
+
+
+def test_a_fit_says_how_many_kernels_it_may_still_need():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((3_000, 60), density=0.1, format="csr", rng=rng)
+    y = np.arange(3_000) % 300
+    left = []
+    LinearClassifier(max_epochs=1, progress=lambda info: left.append(kernels_left())).fit(X, y)
+    assert left[0] >= left[-1] == 0
 
 
 def test_the_clock_stands_still_while_a_kernel_compiles():
@@ -102,4 +115,4 @@ def test_after_precompiling_nothing_is_compiled(tmp_path):
         data, model = str(tmp_path / name), str(tmp_path / "model")
         for words in (["fit", data, "--model", model], ["predict", model, data]):
             _, said = python(["-m", "bigcat", *words], tmp_path / "cache")
-            assert "compiling, first run only" not in said
+            assert "first run only" not in said

@@ -183,19 +183,6 @@ def test_not_a_number_is_no_class_out_of_range():
     assert set(scorer.best(np.ones((2, 1)))) <= {0, 1, 2}
 
 
-@pytest.mark.parametrize("noise", [Gumbel(), Gaussian()], ids=["softmax", "probit"])
-@pytest.mark.parametrize("sparse", [True, False])
-def test_of_equal_scores_the_first_class_comes_first(sparse, noise):
-    X, coef, intercept, _ = model(7, 2, sparse)
-    five = [0, 1, 1, 0, 1]  # classes with the weights of two
-    scorer = scorer_of(coef[five], intercept[five], noise)
-    classes, log_p = scorer.top_k(X, 5)
-    assert set(map(tuple, classes)) <= {(0, 3, 1, 2, 4), (1, 2, 4, 0, 3)}
-    assert (scorer.top_k(X, 1)[0][:, 0] == scorer.best(X)).all()
-    assert (scorer.top_k(X, 2)[0] == classes[:, :2]).all()
-    assert (np.diff(log_p, axis=1) <= 1e-12).all()
-
-
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("rank", [None, 4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

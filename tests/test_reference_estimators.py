@@ -7,30 +7,7 @@ import pytest
 from scipy import optimize
 from scipy.special import logsumexp
 
-from reference import bounds, estimators
-
-PSI_Y = 0.4
-PSI = np.array([1.3, -0.8, 0.1, -2.5, 2.2])
-WEIGHTS = np.array([2.0, 1.0, 0.5, 3.0, 1.25])
-ONES = np.ones(PSI.size)
-WEIGHT_Y = 1.7
-ALL = {
-    "importance": lambda y, psi, w: estimators.importance(y, psi, w, WEIGHT_Y),
-    "complementary": estimators.complementary,
-    "noise-contrastive": lambda y, psi, w: estimators.noise_contrastive(y, psi, w, WEIGHT_Y),
-}
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_gradients_match_finite_differences(name):
-    estimate, h = ALL[name], 1e-5
-    found = estimate(PSI_Y, PSI, WEIGHTS)
-    up, down = (estimate(PSI_Y + step, PSI, WEIGHTS).value for step in (h, -h))
-    assert found.grad_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
-    for k in range(PSI.size):
-        step = h * (np.arange(PSI.size) == k)
-        up, down = (estimate(PSI_Y, PSI + s, WEIGHTS).value for s in (step, -step))
-        assert found.grads[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+from reference import estimators
 
 
 def test_values_by_hand():
@@ -44,16 +21,6 @@ def test_values_by_hand():
     data, noise = label / (label + 1), 1 / (others + 1)
     found = estimators.noise_contrastive(0.2, psi, weights, 3.0).value
     assert found == pytest.approx(np.log(data) + np.log(1 - data) / 3 + np.log(noise).sum())
-
-
-def test_all_classes_give_the_exact_softmax():
-    exact = bounds.exact(PSI_Y, PSI)
-    for found in [
-        estimators.importance(PSI_Y, PSI, ONES, 1.0),
-        estimators.complementary(PSI_Y, PSI, ONES),
-    ]:
-        assert found.value == pytest.approx(exact.value, rel=1e-14)
-        np.testing.assert_allclose(found.grads, exact.grads, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

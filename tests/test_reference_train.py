@@ -2,24 +2,12 @@
 
 import numpy as np
 import pytest
-from forms import slow
 from sklearn.linear_model import LogisticRegression
 
-from reference import bounds, categorical, solvers, train
+from reference import bounds, categorical, solvers
 
 EXACT = solvers.over_all_classes(lambda psi_y, psi, weights: bounds.exact(psi_y, psi))
-ONE_VS_EACH = solvers.over_all_classes(bounds.one_vs_each)
 BOUCHARD = solvers.over_all_classes(bounds.bouchard)
-
-
-def augment_reduce_row(psi, y):
-    """Softmax augment-reduce with eta at its optimum, so equal to the exact softmax."""
-
-    def bound(psi_y, psi, weights):
-        log_eta = bounds.log_eta_estimate(psi_y, psi, weights)
-        return bounds.softmax_augment_reduce(psi_y, psi, weights, log_eta)
-
-    return solvers.over_all_classes(bound)(psi, y)
 
 
 def blobs(n_rows, n_classes, seed=0):
@@ -27,13 +15,6 @@ def blobs(n_rows, n_classes, seed=0):
     X = rng.standard_normal((n_rows, 2))
     scores = X @ rng.normal(0, 1.5, (2, n_classes)) + rng.gumbel(size=(n_rows, n_classes))
     return X, scores.argmax(axis=1)
-
-
-def mean_log_likelihood(W, b, X, y):
-    return np.mean([EXACT(W @ x + b, label)[0] for x, label in zip(X, y)])
-
-
-# Samplers
 
 
 # Step rules
@@ -71,16 +52,6 @@ def test_exact_softmax_equals_scikit_learn():
 # No covariates
 
 
-COUNTS = np.array([40.0, 7.0, 19.0, 3.0, 11.0])
-
-
-@pytest.mark.parametrize("row", [EXACT, ONE_VS_EACH, augment_reduce_row])
-def test_counts_are_recovered(row):
-    # OVE, equation 8 and Proposition 2.
-    scores, _ = categorical.fit_counts(row, COUNTS)
-    np.testing.assert_allclose(scores, np.log(COUNTS) - np.log(COUNTS).mean(), atol=1e-6)
-
-
 def test_bouchard_doubles_the_scores_of_two_classes():
     # OVE, Proposition 3.
     counts = np.array([9.0, 4.0])
@@ -89,30 +60,3 @@ def test_bouchard_doubles_the_scores_of_two_classes():
 
 
 # Training
-
-
-@pytest.mark.parametrize(
-    ("make", "tolerance"),
-    [
-        (train.OneVsEach, 0.05),
-        slow(lambda: train.SoftmaxAugmentReduce(120), 0.05),
-    ],
-    ids=["one-vs-each", "algorithm 1"],
-)
-def test_softmax_training_comes_near_the_optimum(make, tolerance):
-    X, y = blobs(120, 5, seed=3)
-    best = solvers.lbfgs(EXACT, X, y, 5, l2=1e-3)[:2]
-    W, b, history = train.train(
-        make(),
-        X,
-        y,
-        5,
-        n_negatives=2,
-        batch_size=12,
-        n_epochs=25,
-        rng=np.random.default_rng(6),
-        make_step=lambda shape: solvers.AdaGrad(shape, 0.5),
-    )
-    reached = mean_log_likelihood(W, b, X, y)
-    assert mean_log_likelihood(best[0], best[1], X, y) - reached < tolerance
-    assert history[-1] > history[0]

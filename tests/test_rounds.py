@@ -49,35 +49,6 @@ def start_of(
     return statistics, TrainedWeights.start(config, statistics, 0)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_steps_lead_from_weights_to_weights(share: float) -> None:
-    """For few vectors or all, also where the weights are equal and the squares are not."""
-    rng = np.random.default_rng(0)
-    shapes = ((50, 3), (4,), (50, 1), (4,))
-    before = TrainedWeights(*(rng.uniform(1, 2, s).astype(np.float32) for s in shapes))
-    now, moved = before.copy(), np.flatnonzero(rng.random(50) < share)
-    now.weights[moved[::2]] += 1.0
-    now.weights_state[moved[1::2]] += 1.0
-    expected = now.copy()
-    steps = Steps.between(before, now, 0.0)
-    np.testing.assert_array_equal(np.arange(50)[steps.where], moved)
-    for name, array in vars(stepped(before, steps)).items():
-        np.testing.assert_allclose(array, getattr(expected, name), rtol=1e-6)
-
-
-def test_a_worker_gives_the_same_bits_and_leaves_the_weights_alone(data: TrainingData) -> None:
-    config = config_of(data)
-    statistics, before = start_of(config, data, 2)
-    kept = before.copy()
-    first, second, other = (
-        train_part(config, statistics, data, before, RoundSeed(seed, 0, 0)) for seed in (5, 5, 6)
-    )
-    for name, array in vars(kept).items():
-        np.testing.assert_array_equal(array, getattr(before, name))
-    np.testing.assert_array_equal(first.weights, second.weights)
-    assert not np.array_equal(first.weights, other.weights)
-
-
 def test_combined_steps_are_those_of_adagrad_with_all_gradients() -> None:
     """Two workers with gradients of one coordinate, and one with a gradient of another."""
     zero = np.zeros(1)
@@ -144,10 +115,3 @@ def test_surveys_add_up(data: TrainingData) -> None:
     exact = Problem(as_rows(X, np.float32), y, weights, X.shape[1], K)
     for name in ("mean_size", "typical_size", "usual_size"):
         assert getattr(merged.rows_like_these, name) == pytest.approx(getattr(exact, name))
-
-
-def test_parts_of_different_forms_are_refused() -> None:
-    y, ones = np.array([0, 1]), np.ones(2)
-    parts = [survey_rows(np.ones((2, d), np.float32), y, ones) for d in (3, 4)]
-    with pytest.raises(ValueError, match="dense rows of 3 features and dense rows of 4"):
-        merge_surveys(parts)

@@ -10,6 +10,8 @@ from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior, Laplace
 from bigcat.samplers import Uniform
 
+pytestmark = pytest.mark.filterwarnings("ignore:on 120 validation rows no candidate gained")
+
 N_CLASSES = 5
 DRAWN: dict[str, Any] = {"sampler": Uniform(2), "max_epochs": 2}
 FITS: dict[str, Any] = {
@@ -55,7 +57,7 @@ def test_fit(data, case):
 
 STREAMS = {
     "linear": LinearClassifier(method="augment-reduce", random_state=0, sampler=Uniform(2)),
-    "bayesian": BayesianClassifier("independent-binary", random_state=0),
+    "bayesian": BayesianClassifier(Laplace(covariance="full"), "gaussian", random_state=0),
 }
 
 
@@ -115,3 +117,21 @@ def test_class_weights_of_classes_that_a_batch_has_not(data):
     by_row = clone(STREAMS["linear"])
     by_row.partial_fit(X[some], y[some], np.arange(N_CLASSES), sample_weight=1.0 + (y[some] == 1))
     assert_same_weights(model, by_row)
+
+
+@pytest.mark.parametrize("model", [LinearClassifier(), BayesianClassifier()])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (1e300, r"from 1 to 1e\+300, and sums of squares.*divide the weights by their mean"),
+        (1e-300, "from 1e-300 to 1, and sums of squares"),
+        (1e30, r"from 1 to 1e\+30, and next to the largest.*set those to 0"),
+    ],
+)
+def test_weights_that_no_sum_can_hold_are_refused(data, model, value, message):
+    X, y, _ = data
+    weights = np.ones(len(y))
+    weights[3] = value
+    with pytest.raises(ValueError, match=f"^sample_weight goes {message}"):
+        clone(model).fit(X, y, sample_weight=weights)
+    assert not hasattr(model, "classes_")

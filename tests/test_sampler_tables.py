@@ -23,21 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 # Options
 
 
-@pytest.mark.parametrize("kind", REGISTRY.values(), ids=REGISTRY)
-def test_exact_classes_are_a_number_or_labels(kind):
-    assert kind().exact_classes == kind().n_exact == 0
-    assert kind(exact_classes=np.int64(3)).exact_classes == 3
-    assert kind(exact_classes=3).n_exact == 3
-    for labels in (["a", "b"], ("a", "b"), np.array(["a", "b"])):
-        assert kind(exact_classes=labels).exact_classes == ("a", "b")
-        assert kind(exact_classes=labels).n_exact == 2
-    for wrong in (-1, 2.5, True, None, "abc"):
-        with pytest.raises(
-            ValueError, match=r"exact_classes=.* must be a whole number of at least"
-        ):
-            kind(exact_classes=wrong)
-
-
 def test_classes_that_are_always_in_come_sorted():
     counts = np.array([3.0, 9.0, 1.0, 9.0, 4.0])
     assert Uniform(1, exact_classes=3).head_of(counts, None).tolist() == [1, 3, 4]  # type: ignore
@@ -80,12 +65,6 @@ def test_limits_of_shares():
             CoOccurrence(background=wrong)
 
 
-def test_co_occurrence_is_lowered_for_sparse_rows_only():
-    problem = Problem(as_rows(np.eye(3), np.float64), np.arange(3), np.ones(3), 3, 3)
-    with pytest.raises(ValueError, match="needs sparse rows, not a dense array"):
-        CoOccurrence().lower(problem)
-
-
 @pytest.mark.parametrize("name", REGISTRY)
 def test_threads_have_scratch_space_of_their_own(name):
     sampler = REGISTRY[name]()
@@ -101,28 +80,7 @@ def test_threads_have_scratch_space_of_their_own(name):
                 assert np.shares_memory(one, two) == (field not in sampler.scratch) or not one.size
 
 
-# Scratch space
-
-
 # Draws in constant time
-
-
-@pytest.mark.parametrize("power", [0.0, 0.75, 1.0])
-def test_mixtures(power):
-    weights = np.array([4.0, 0.0, 1.0, 9.0, 2.0])
-    p = np.array([4.0, 0.0, 1.0, 9.0, 2.0]) ** power  # a class without rows too, to the power 0
-    found = alias.mixture(weights, power, 0.2, np.empty(0, np.int64))
-    np.testing.assert_allclose(found, 0.8 * p / p.sum() + 0.2 / 5)
-    head = np.array([3])
-    p[3] = 0.0
-    expected = 0.8 * p / p.sum() + 0.2 / 4
-    expected[3] = 0.0
-    np.testing.assert_allclose(alias.mixture(weights, power, 0.2, head), expected)
-    assert alias.mixture(weights, 1.0, 0.2, np.arange(5)).tolist() == [0.0] * 5
-    none = alias.mixture(np.zeros(4), 1.0, 0.2, np.array([1]))
-    np.testing.assert_allclose(none, [1 / 3, 0.0, 1 / 3, 1 / 3])
-    negative = alias.mixture(np.array([-1.0, 1.0]), 1.0, 0.5, np.empty(0, np.int64))
-    np.testing.assert_allclose(negative, [0.25, 0.75])
 
 
 @pytest.mark.parametrize(
@@ -165,24 +123,6 @@ def shares(index, feature, n_classes):
 
 
 X = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]]
-Y = [2, 0, 0, 2, 1]
-
-
-def test_rows_without_weight_count_for_nothing():
-    index = index_of(X, Y, 4, row_weights=[1, 1, 1, 0, 0])
-    assert index.rarest.tolist() == [[2, 1], [1, 0], [0, -1], [1, 0], [2, 0]]
-    assert np.diff(index.first_label).tolist() == [3, 2, 1, 0]
-    assert shares(index, 1, 4).tolist() == [0.5, 0.0, 0.5, 0.0]
-
-
-def test_labels_and_shares_of_features():
-    index = index_of(X, Y, 4)
-    assert np.diff(index.first_label).tolist() == [5, 3, 2, 0]
-    assert sorted(index.labels[index.first_label[1] : index.first_label[2]]) == [0, 2, 2]
-    np.testing.assert_allclose(shares(index, 0, 4), [0.4, 0.2, 0.4, 0.0])
-    np.testing.assert_allclose(shares(index, 1, 4), [1 / 3, 0.0, 2 / 3, 0.0], rtol=1e-6)
-    np.testing.assert_allclose(shares(index, 2, 4), [0.0, 0.5, 0.5, 0.0])
-    assert len(index.labels) == index.first_label[-1]
 
 
 def test_classes_that_want_the_same_places_get_more_of_them():

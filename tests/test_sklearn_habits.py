@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from forms import slow
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -16,11 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier, TopKIndex, metrics
-from bigcat.bayes import IndependentBinary
 from bigcat.estimators import History
-from bigcat.solvers import LBFGS
-from bigcat.training import fit
-from bigcat.training.lbfgs import run_lbfgs
 
 EXACT: dict[str, Any] = {"method": "exact", "l2": 1.0}
 
@@ -126,9 +121,11 @@ def test_coef_of_low_rank_says_where_the_weights_are():
         AttributeError, match=r"^'LinearClassifier' object has no attribute 'coef_'"
     ):
         model.coef_
-    model.embedding_, model.class_embedding_ = np.zeros((7, 2)), np.zeros((3, 2))
+    model.embedding_, model.class_embedding_ = np.ones((7, 2)), np.ones((3, 2))
+    np.testing.assert_array_equal(model.coef_, np.full((3, 7), 2.0))
+    model.embedding_ = np.zeros((2_000_000, 2))
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 7 weights.*embedding_ @ class_emb"):
+    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 2,000,000 weights.*embedding_ @ cl"):
         model.coef_
     with pytest.raises(
         AttributeError, match=r"^'LinearClassifier' object has no attribute 'coeff'"
@@ -149,6 +146,8 @@ def test_a_history_prints_as_a_table():
     assert page.count("<tr>") == 14
     assert repr(History()) == "0 epochs"
     assert list(history) == rows
+    pandas = pytest.importorskip("pandas")
+    pandas.testing.assert_frame_equal(history.to_frame(), pandas.DataFrame(rows))
     assert repr(pickle.loads(pickle.dumps(history))) == text
 
 
@@ -188,26 +187,6 @@ def test_monte_carlo_errors_are_arvizs():
     np.testing.assert_allclose(table["mcse"], [expected[place] for place in places], rtol=0.05)
     assert "mcse" in model.summary(base="ant", top=1).columns
     assert "mcse" not in BayesianClassifier("independent-binary").fit(X, y).summary().columns
-
-
-# Advice
-
-
-def test_advice_fits_what_happened(monkeypatch):
-    X, y = problem()
-    with pytest.warns(ConvergenceWarning, match="after 2 iterations.*; raise max_epochs, or scale"):
-        LinearClassifier(max_epochs=2, solver=LBFGS(tol=1e-12), **EXACT).fit(X, y)
-    # A line search that finds nothing better, as with columns of very different sizes.
-    monkeypatch.setattr(fit, "run_lbfgs", lambda *a, **k: (*run_lbfgs(*a, **k)[:2], False))
-    with pytest.warns(ConvergenceWarning, match="rounding hides any further gain") as warned:
-        LinearClassifier(max_epochs=500, **EXACT).fit(X, y)
-    assert not any("raise max_epochs" in str(one.message) for one in warned)
-    few: dict[str, Any] = {"max_iter": 1, "tol": 1e-14}
-    with pytest.warns(ConvergenceWarning) as warned:
-        BayesianClassifier(IndependentBinary(solver="newton", **few)).fit(X, y)
-    assert str(warned[0].message).endswith("raise max_iter or tol")
-    with pytest.warns(ConvergenceWarning, match="or take solver='newton'"):
-        BayesianClassifier(IndependentBinary(solver="cavi", **few)).fit(X, y)
 
 
 # The index
@@ -264,3 +243,29 @@ def test_an_index_for_a_recall(monkeypatch):
         ValueError, match=r"with all 400 candidates the search finds 10\.0% of the 5"
     ):
         TopKIndex.for_recall(model, X)
+
+
+@pytest.mark.parametrize("X", [[[1, "2"], [3, "dole"]], np.array([["1", "2"], ["3", "dole"]])])
+def test_words_in_arrays_are_named_by_row_and_column(X):
+    rows: Any = [*X, *X]
+    rows = np.array(rows) if isinstance(X, np.ndarray) else rows
+    with pytest.raises(ValueError, match=r"'dole' in row 1, column 1, and.*OneHotEncoder"):
+        LinearClassifier().fit(rows, ["a", "b", "a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "advice"),
+    [
+        (LinearClassifier, "C", "l2, which is 1/C"),
+        (LinearClassifier, "max_iter", "set max_epochs"),
+        (BayesianClassifier, "C", r"set prior=GaussianPrior\(scale=sqrt\(C\)\)"),
+        (BayesianClassifier, "max_iter", r"set it in the method: method=IndependentBinary"),
+        (BayesianClassifier, "n_jobs", "set n_threads"),
+        (BayesianClassifier, "verbose", "set progress"),
+    ],
+)
+def test_names_of_scikit_learn_lead_to_ours(model, name, advice):
+    with pytest.raises(TypeError, match=f"has no parameter '{name}'.*{advice}"):
+        model(**{name: 1})
+    with pytest.raises(TypeError, match=advice):
+        model().set_params(**{name: 1})

@@ -6,19 +6,16 @@ import mpmath
 import numpy as np
 import pytest
 from forms import many
-from scipy.special import erfcx, expit, log_expit, log_ndtr, log_softmax, logsumexp, wrightomega
+from scipy.special import erfcx, expit, log_expit, log_ndtr, logsumexp, wrightomega
 
 from bigcat.compile import kernel
 from bigcat.numerics import softmax
 from bigcat.numerics.special import (
-    _mills,
-    exp_differences,
     log1p_exp,
     log_ndtr_grad,
     log_ndtr_with_grad,
     log_sigmoid_grad,
     log_sigmoid_with_grad,
-    log_softmax_with_grads,
     log_sum_exp,
     sigmoid,
     softplus_inverse,
@@ -39,11 +36,6 @@ def compiled_wright_omega(z):
     found = np.empty(1)
     map_wright_omega(np.array([z]), found)
     return found[0]
-
-
-@kernel
-def call_log_sum_exp(first, reference, scores, counts, n):
-    return log_sum_exp(first, reference, scores, counts, n)
 
 
 def test_wright_omega_agrees_with_scipy():
@@ -85,10 +77,10 @@ def test_log_sum_exp(reference):
             terms = np.append(SCORES[:n] + 900.0 - reference, first)
             for counts in (COUNTS, None):
                 weights = np.append(np.ones(n) if counts is None else counts[:n], 1.0)
-                found = call_log_sum_exp(first, reference, SCORES + 900.0, counts, n)
+                found = log_sum_exp(first, reference, SCORES + 900.0, counts, n)
                 assert found == pytest.approx(logsumexp(terms, b=weights), rel=1e-13, abs=1e-13)
-    assert call_log_sum_exp(0.0, -1e9, SCORES, None, 5) == pytest.approx(1e9)
-    assert call_log_sum_exp(0.0, 1e9, SCORES, None, 5) == 0.0
+    assert log_sum_exp(0.0, -1e9, SCORES, None, 5) == pytest.approx(1e9)
+    assert log_sum_exp(0.0, 1e9, SCORES, None, 5) == 0.0
 
 
 # Functions for kernels run in Python as they are written, which takes no compilation.
@@ -104,43 +96,6 @@ def test_softplus_and_sigmoid():
     for y in (1e-12, 0.3, math.log(2.0), 2.0, 50.0):
         assert log1p_exp(softplus_inverse(y)) == pytest.approx(y, rel=1e-13)
     assert softplus_inverse(math.log(2.0)) == pytest.approx(0.0, abs=1e-15)
-
-
-@pytest.mark.parametrize("reference", [-0.4, 4.0, 905.0, -905.0])
-def test_sums_of_exponentials_keep_their_terms(reference):
-    """Over the label's score or below it; what does not matter is 0 and never infinite."""
-    out = np.full(6, np.nan)
-    for n in (0, 1, 5):
-        total, high = exp_differences(SCORES, reference, COUNTS, n, out)
-        assert high == max(0.0, *(SCORES[:n] - reference)) if n else high == 0.0
-        expected = COUNTS[:n] * np.exp(SCORES[:n] - reference - high)
-        np.testing.assert_allclose(out[:n], expected, rtol=1e-15, atol=1e-300)
-        assert total == pytest.approx(np.exp(-high) + expected.sum(), rel=1e-15)
-    assert np.isnan(out[5])
-
-
-def test_log_softmax_and_its_gradients():
-    grads, h = np.empty(6), 1e-6
-    value = log_softmax_with_grads(0.3, SCORES, COUNTS, 5, grads)
-    terms = np.append(SCORES, 0.3)
-    assert value == pytest.approx(0.3 - logsumexp(terms, b=np.append(COUNTS, 1.0)), rel=1e-14)
-    assert grads.sum() == pytest.approx(0.0, abs=1e-15)
-    for c in range(6):
-        move = h * (np.arange(6) == c)
-        up, down = (
-            log_softmax_with_grads(w[5], w[:5], COUNTS, 5, np.empty(6))
-            for w in (terms + move, terms - move)
-        )
-        assert grads[c] == pytest.approx((up - down) / (2.0 * h), rel=1e-8)
-
-
-@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-14), (np.float32, 1e-6)])
-def test_mills_ratio(dtype, rtol):
-    z = np.concatenate([np.linspace(0.0, 12.0, 121), np.geomspace(12.0, 1e6, 30)]).astype(dtype)
-    found = np.array([_mills(x) for x in z])
-    assert found.dtype == dtype
-    expected = math.sqrt(math.pi / 2.0) * erfcx(z.astype(float) / math.sqrt(2.0))
-    np.testing.assert_allclose(found, expected, rtol=rtol)
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 2e-6)])
@@ -167,26 +122,6 @@ def test_logs_of_distribution_functions_in_both_precisions(dtype, rtol, lowest):
 
 
 # The softmax by blocks
-
-
-def test_blocks_of_scores_join_to_the_softmax():
-    scores = np.array([3.0, -1.2, 0.4, 7.7, -900.0, 2.1, 7.6])
-    label, blocks = 5.5, (scores[:2], scores[2:6], scores[6:])
-    found = [softmax.exponentiate(block.copy()) for block in blocks]
-    for (high, total), block in zip(found, blocks):
-        assert high == block.max()
-        assert total == pytest.approx(np.exp(block - high).sum(), rel=1e-15)
-    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
-        high, total = found[order[0]]
-        for i in order[1:]:
-            high, total = softmax.join(high, total, *found[i])
-        assert high == scores.max()
-        assert high + math.log(total) == pytest.approx(logsumexp(scores), rel=1e-15)
-    log_p, others, normaliser = softmax.finish(label, high, total)
-    whole = log_softmax(np.append(label, scores))
-    assert log_p == pytest.approx(whole[0], rel=1e-14)
-    assert others == pytest.approx(np.exp(whole[1:]).sum(), rel=1e-14)
-    assert normaliser == pytest.approx(logsumexp(np.append(label, scores)), rel=1e-15)
 
 
 def test_a_label_that_is_nearly_certain_keeps_its_gradient():

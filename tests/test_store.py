@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from forms import slow
-from model_files import rewrite, rewrite_header
+from model_files import rewrite
 from sklearn.feature_extraction.text import (
     CountVectorizer,
     HashingVectorizer,
@@ -257,8 +257,6 @@ def test_custom_noise_is_asked_for(tmp_path, student_t):
     ("damage", "message"),
     [
         (lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]), "cut off, damaged"),
-        (lambda p: p.write_bytes(p.read_bytes()[:-1]), "cut off, damaged"),
-        (lambda p: p.write_bytes(b""), "cut off, damaged"),
         (lambda p: p.write_bytes(b"label\tsome text\n" * 99), "not a model file"),
         (
             lambda p: safetensors.numpy.save_file({"coef": X}, p, metadata={"format": "pt"}),
@@ -273,40 +271,11 @@ def test_custom_noise_is_asked_for(tmp_path, student_t):
             r"has version 99, and bigcat .* reads version 1; load it with bigcat",
         ),
         (
-            lambda p: rewrite_header(p, lambda h: h["tensors"]["coef"].update(shape=[6, 5])),
-            r"coef is F32 of shape \[6, 4\]",
-        ),
-        (
-            lambda p: rewrite(p, lambda h: h["fitted"].update(n_features_in=5)),
-            "6 classes and 5 features",
-        ),
-        (
-            lambda p: rewrite(p, lambda h: h.pop("parameters")),
-            "header has missing or unknown keys: parameters",
-        ),
-        (
             lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)),
             "a later bigcat wrote it .*unexpected keyword argument 'flux'",
         ),
-        (
-            lambda p: rewrite(p, lambda h: h["fitted"].update(classes={"$strings": "classes"})),
-            "classes.ends is not a tensor of the file",
-        ),
     ],
-    ids=[
-        "half",
-        "last byte",
-        "empty",
-        "text",
-        "foreign",
-        "missing tensor",
-        "version",
-        "shape",
-        "features",
-        "header",
-        "parameter",
-        "labels",
-    ],
+    ids=["half", "text", "foreign", "missing tensor", "version", "parameter"],
 )
 def test_damaged_files(tmp_path, damage, message):
     path = tmp_path / "model.safetensors"

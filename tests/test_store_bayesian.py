@@ -133,20 +133,11 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda p: p.write_bytes(p.read_bytes()[:-9]), "cut off, damaged"),
         (lambda p: rewrite(p, lambda h: None, drop=["mean"]), "mean is not a tensor of the file"),
         (lambda p: rewrite(p, lambda h: None, mean=np.ones((4, 3))), r"mean has shape \(4, 3\)"),
         (
-            lambda p: rewrite(p, lambda h: h["fitted"].update(n_features_in=7)),
-            "4 classes and 7 features",
-        ),
-        (
             lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="class full")),
             "covariance.matrices",
-        ),
-        (
-            lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")),
-            "posterior has missing or unknown keys: evidence",
         ),
         (
             lambda p: rewrite(p, lambda h: h["posterior"]["facts"].update(link="cauchit")),
@@ -166,27 +157,6 @@ def test_damaged_files(tmp_path, damage, message):
         load_model(path)
     assert str(path) in str(caught.value)
     assert ";" in str(caught.value), "no remedy"
-
-
-@pytest.mark.parametrize(
-    ("covariance", "damage", "message"),
-    [
-        ("draws", lambda h: h["posterior"].update(covariance="joint full"), "covariance.matrix"),
-        ("full", lambda h: h["posterior"].update(covariance="draws"), "covariance.deviations"),
-        (
-            "draws",
-            lambda h: h["posterior"]["facts"].update(n_draws=10**9),
-            "facts.n_draws is 1000000000",
-        ),
-        ("draws", lambda h: h["posterior"]["arrays"].update(weights=1), "'weights'"),
-    ],
-)
-def test_damaged_laplace_files(tmp_path, covariance, damage, message):
-    model = laplace(covariance=covariance, n_draws=8, prior="gaussian").fit(X, Y)
-    path = save_model(model, tmp_path / "model")
-    rewrite(path, damage)
-    with pytest.raises(ModelFileError, match=message):
-        load_model(path)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ def test_is_zero_or_normal_and_never_falls(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_log_within_three_units_in_the_last_place(dtype):
     limits = np.finfo(dtype)
-    spread = np.geomspace(float(limits.smallest_normal), float(limits.max), many(400_001))
+    with np.errstate(over="ignore"):
+        spread = np.geomspace(float(limits.smallest_normal), float(limits.max), many(400_001))
     near_one = 1.0 + np.concatenate(
         [s * np.geomspace(1e-7, 0.5, many(10_001)) for s in (1.0, -1.0)]
     )

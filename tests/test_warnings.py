@@ -17,7 +17,6 @@ from sklearn.model_selection import cross_val_score
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import IndependentBinary, Laplace
-from bigcat.estimators import checkpoint_folder as checkpoint
 from bigcat.inference import mixing as _mixing
 from bigcat.solvers import LBFGS, SGD, AdaGrad
 
@@ -102,15 +101,6 @@ def test_posteriors(monkeypatch):
     check_line(lambda: BayesianClassifier().partial_fit(X, y, **first), "visits all classes")
     model._evidence, model.evidence_reason_ = np.nan, "rows are few"
     check_line(lambda: model.evidence_, "evidence_ is NaN")
-
-
-def test_checkpoints(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoint, "_write", full)
-    model = sampled(checkpoint=tmp_path, max_epochs=2)
-    check_line(lambda: model.fit(*rows()), "could not write a checkpoint")
 
 
 # Other packages on the stack

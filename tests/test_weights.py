@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse
 from forms import forms
 
-from bigcat.compile import kernel
 from bigcat.rows import (
     SparseRows,
     as_rows,
@@ -53,7 +52,6 @@ def assert_same(found, expected, tolerance=1e-12):
     assert np.abs(expected.coef).max() > 1e-3  # something was learned
 
 
-@kernel
 def score_rows(rows, weights, scale, intercepts, classes, out):
     for i in range(out.shape[0]):
         scores(rows, i, weights, scale, intercepts, classes, classes.shape[0], out[i])

@@ -13,6 +13,7 @@ import scipy.sparse
 from bigcat.auto import Parameters, plan_for
 from bigcat.compile import compiling_always, watching
 from bigcat.estimators import BayesianClassifier, LinearClassifier
+from bigcat.linear.model import MIN_FLOAT32_WEIGHTS
 from bigcat.rows import Sizes
 from bigcat.training.data import TrainingData
 from bigcat.training.ensemble import train
@@ -106,8 +107,9 @@ def _fit(
     X, y = _rows(sparse, dtype, N_ROWS, N_CLASSES)
     data, classes = TrainingData(X, y, np.ones(len(y))), np.arange(N_CLASSES)
     result = train(plan, data, classes, np.random.RandomState(0))
-    for n_copies in (1, 1 << 14):  # of few classes in double precision, and of many
-        many = result.weights.take(np.tile(classes[:256], n_copies))
+    few, twice = (result.weights.take(np.tile(classes[:256], n)) for n in (1, 2))
+    n_copies = -(-MIN_FLOAT32_WEIGHTS // (twice.size - few.size))
+    for many in (few, result.weights.take(np.tile(classes[:256], n_copies))):  # both precisions
         model.restore(many, np.zeros(len(many), np.float32), np.arange(len(many)), result.history)
         model.n_features_in_ = N_FEATURES
         _predict(model, X[:2], y[:2])

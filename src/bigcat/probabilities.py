@@ -257,7 +257,8 @@ def _scale_of_max(noise, scores):
 
 def max_scale(noise: Noise, n_classes: int) -> float:
     """Return the Gumbel-like scale of the largest of `n_classes` noises."""
-    return float(_scale_of_max(noise.lower(), np.zeros(n_classes)))
+    scale = _scale_of_max.for_steps(64 * n_classes)
+    return float(scale(noise.lower(), np.zeros(n_classes)))
 
 
 def score_scale(noise: Noise, n_classes: int) -> float:

@@ -55,6 +55,9 @@ RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 #: Rate of the shorter vectors beside others: slower learning overfits less.
 PART_OF_SMALL_RANK = 0.5
 
+#: Passes of an update over its new rows: more, up to the second number, for `MIN_STEPS` steps.
+UPDATE_EPOCHS = (10, 200)
+
 # Full rank.
 #: Learning rate times epochs: fewer epochs take longer steps.
 FULL_RATE_OF_ALL_EPOCHS = 32.0
@@ -122,6 +125,22 @@ def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
     _check_path(parameters, config)
     check_parts_for_rows(config.parts, sizes.sparse)
     return config.with_solver(config.parts.solver.with_constant_rate())
+
+
+def config_for_update(parameters: Parameters, sizes: Sizes, window: int | None = None) -> FitConfig:
+    """Return the settings of passes over new rows that start from a fitted model."""
+    sampler = parameters.sampler
+    if sampler is None:
+        drawn = Shared() if parameters.kind.has_vectors or not sizes.sparse else Frequency()
+        sampler = Everything() if sizes.n_classes <= MANY_CLASSES else drawn
+    rate = RATE if parameters.kind.has_vectors else "auto"
+    solver = AdaGrad(rate, schedule="constant")
+    epochs = int(np.clip(MIN_STEPS * solver.batch_size // sizes.n_rows, *UPDATE_EPOCHS))
+    config = _for_passes(parameters, sampler, solver, epochs)
+    if window is not None:
+        config = config.in_windows(window)
+    check_parts_for_rows(config.parts, sizes.sparse)
+    return replace(config, early_stopping=None)
 
 
 def _checked(plan: FitPlan, parameters: Parameters, sizes: Sizes) -> FitPlan:

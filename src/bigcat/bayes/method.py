@@ -119,7 +119,10 @@ class PosteriorMethod(Part, ABC):
 
     def why_no_batches(self, prior: Prior) -> str | None:
         """Return the reason why there is no `fit_more` with that prior; None if there is one."""
-        return f"partial_fit has no meaning for method={self.name!r}, which needs all rows; use fit"
+        return (
+            f"partial_fit has no meaning for method={self.name!r}, which needs all rows; use fit, "
+            "or set method='laplace'"
+        )
 
     def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
         """One step on a batch of rows, from the last fit if there was one; its whole history."""

@@ -142,11 +142,10 @@ class GaussianPosterior(ABC):
 
     @property
     def covariance(self) -> np.ndarray:
-        """In its smallest form.
+        """Covariance in its smallest form.
 
-        Full: (M, M) where all classes share it (probit), (n_classes, M, M) else.  Diagonal: the
-        variances, (M,) or (n_classes, M).  With a scale per class (`HierarchicalPrior("class")`)
-        classes share eigenvectors; this property then makes all the matrices, `covariance_of` one.
+        Full: (M, M) where all classes share it (probit), (n_classes, M, M) otherwise.  Diagonal:
+        the variances, (M,) or (n_classes, M).
         """
         return self.covariance_form.array()
 

@@ -62,7 +62,8 @@ class Bound(Part):
         table = np.zeros((len(intercepts), self.n_local))
         if self.n_local and not self.starts_at_zero(noise):
             scale = score_scale(noise, len(intercepts))
-            fit_table(self.lower(noise), table, intercepts.astype(np.float64), scale)
+            fill = fit_table.for_steps(256 * len(intercepts))
+            fill(self.lower(noise), table, intercepts.astype(np.float64), scale)
         return table
 
     @property

@@ -29,6 +29,7 @@ from bigcat.cli import (
     precompile,
     predict,
     report,
+    update,
 )
 from bigcat.cli._output import log
 
@@ -37,6 +38,7 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": demo,
     "fit": fit,
+    "update": update,
     "predict": predict,
     "evaluate": evaluate,
     "report": report,
@@ -145,7 +147,7 @@ class _ToStderr(logging.Handler):
             if self.announced or not text.endswith("first run only"):
                 return
             self.announced = True
-            text = "compiling, first run only (`bigcat precompile` does it ahead of time)"
+            text += " (`bigcat precompile` does it ahead of time)"
         kind = "note" if record.levelno <= logging.INFO else record.levelname.lower()
         print(f"bigcat: {kind}: {text}", file=sys.stderr)
 

@@ -190,7 +190,8 @@ def _linear_rows(report: dict[str, Any], seconds: tuple[str, str, str]) -> _outp
         if n_validation:
             stacked, of = f"{selection['log_likelihood']:.4f}", f"{n_validation:,} rows"
             rows.append(("validation", stacked, f"log-likelihood of the stacked model, {of}"))
-    rows += [("epochs", f"{report['epochs']:,}", ""), seconds]
+    remark = "of all fits together" if len(report["selection"]["candidates"]) else ""
+    rows += [("epochs", f"{report['epochs']:,}", remark), seconds]
     if not math.isnan(report["bound"]):
         rows.append(("bound", f"{report['bound']:.4f}", "nats per row, over the last epoch"))
     else:

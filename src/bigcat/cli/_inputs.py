@@ -45,6 +45,8 @@ class StoredModel:
 
     estimator: Any
     extra: dict[str, Any]
+    #: The estimator, or the pipeline that ends in it.
+    whole: Any = None
 
     @classmethod
     def load(cls, path: str, arguments: argparse.Namespace | None = None) -> StoredModel:
@@ -52,16 +54,26 @@ class StoredModel:
         from bigcat.files import load_model
 
         estimator, extra = load_model(path, with_extra=True)
+        whole = estimator
         if hasattr(estimator, "steps"):
             estimator, extra["vectorizer"] = _apart(path, estimator)
         if arguments is not None:
             estimator = _estimators.predictor(estimator, path, arguments)
-        return cls(estimator, extra)
+        return cls(estimator, extra, whole)
+
+    def extra_of_file(self) -> dict[str, Any]:
+        """Return what the file holds beside the model: a pipeline has its own vectoriser."""
+        in_steps = ("vectorizer",) if hasattr(self.whole, "steps") else ()
+        return {name: value for name, value in self.extra.items() if name not in in_steps}
 
     def read(
-        self, name: str, arguments: argparse.Namespace, labels: Labels = "needed"
+        self,
+        name: str,
+        arguments: argparse.Namespace,
+        labels: Labels = "needed",
+        new_classes: bool = False,
     ) -> Dataset | Shards:
-        """Return data with the model's columns."""
+        """Return data with the model's columns; `new_classes` says that labels may be new."""
         form = arguments.form or self._text_form()
         if labels == "none" and form is None:
             form = self.extra.get("form")
@@ -73,9 +85,14 @@ class StoredModel:
             labels=labels,
         )
         _tell_of_columns(name, dataset)
-        return as_model_has_it(
-            name, dataset, self.estimator.n_features_in_, self.estimator.classes_
-        )
+        classes = self.estimator.classes_
+        labels_of = dataset.classes if hasattr(dataset, "classes") else dataset.y
+        if new_classes and classes.dtype.kind in "biuf" and labels_of.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{name} has words for labels, such as {str(labels_of[0])!r}, and those of the "
+                "model are numbers; give numbers, or fit again on all rows"
+            )
+        return as_model_has_it(name, dataset, self.estimator.n_features_in_, classes)
 
     def feature_names(self) -> Any:
         """Return the names of features of a table or of words; None if they have none."""

@@ -213,6 +213,7 @@ OPTIONS: dict[str, Option] = dict(
         ),
         # Training
         _option("--max-epochs --epochs", "passes over the data, at most", whole(1)),
+        _option("--max-classes", "refuse rows with which the model would have more", whole(2)),
         _option(
             "--early-stopping",
             "stop when the log-likelihood of validation rows no longer rises",

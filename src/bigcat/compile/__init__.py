@@ -9,15 +9,17 @@
     The same, for arithmetic whose order matters.
 ``generic`` / ``implement``
     A function dispatched on the type of its first argument, a NamedTuple *tag* such as
-    ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
-    jitclasses, closures or function arguments the result can be cached.  `bigcat.verbs` lists all.
+    ``GaussianTag``.  Dispatch happens at compile time and costs nothing at run time.  Unlike
+    jitclasses, closures and function arguments, the result can be cached.  See `bigcat.verbs`.
 
 ``pays``
-    Decides whether work is large enough to compile for; NumPy does what is not.
+    Return True if work is large enough to compile for; NumPy does the rest.
 ``watching`` and ``clock``
-    Tell whoever waits when kernels are compiled, and count seconds without that.
+    Announce compilations, and count seconds without them.
+``expect_kernels`` and ``kernels_left``
+    Number of kernels that a fit may still need.
 
-The rest are intrinsics: what kernels need and numba does not have.
+The rest are intrinsics that numba lacks.
 """
 
 from bigcat.compile.decorators import (
@@ -40,7 +42,7 @@ from bigcat.compile.intrinsics import (
     prefetch,
     product,
 )
-from bigcat.compile.notices import clock, watching
+from bigcat.compile.notices import clock, expect_kernels, kernels_left, watching
 from bigcat.compile.sources import source_hash
 
 __all__ = [
@@ -53,10 +55,12 @@ __all__ = [
     "compiling_always",
     "device",
     "device_in_order",
+    "expect_kernels",
     "float_of_bits",
     "generic",
     "implement",
     "kernel",
+    "kernels_left",
     "like",
     "maximum",
     "pays",

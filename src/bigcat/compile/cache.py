@@ -1,9 +1,8 @@
-"""Compiled kernels on the disk, under a key that covers the source of all that is compiled.
+"""Cache of compiled kernels on disk; its key covers the source of all compiled code.
 
-Stock numba keys on the file of the entry point alone, and runs old code after a callee in another
-file was edited.  What is compiled lies in the packages of `COMPILED`, which import nothing else of
-bigcat but `_warnings.py`: so an edit of an estimator, a reader or the command line compiles nothing
-anew.
+Numba keys on the file of the entry point alone, and runs old code after a callee in another file
+was edited.  Compiled code lies in the packages of `COMPILED`, which import nothing else of bigcat
+but `_warnings.py`.  So edits of estimators, readers or the command line recompile nothing.
 """
 
 from __future__ import annotations
@@ -26,22 +25,20 @@ from numba.core import caching
 from bigcat._warnings import warn_caller
 from bigcat.compile.sources import source_hash
 
-#: Machine code that comes with a wheel: a folder per module, written by hatch_build.py.
+#: Machine code in wheels, a folder per module; hatch_build.py writes it.
 SHIPPED = Path(__file__).parents[1] / "_kernels"
 
 
-# numba offers no public way to change what its cache is keyed on.  These are its own locators
-# (folder from NUMBA_CACHE_DIR, beside the source, in the user's cache folder: the first that is
-# writable) with that hash as their stamp.  A test starts a second process and asserts
-# cache hits, so that a change inside numba is seen.
+# Numba's cache key cannot be changed through public names. These are numba's locators (the first
+# writable folder of NUMBA_CACHE_DIR, beside the source, the user's cache folder) with the hash as
+# their stamp. A test asserts cache hits in a second process, so a change inside numba is noticed.
 class _PackageStamp:
     def get_source_stamp(self) -> str:
         return source_hash()
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        # Numba encodes the path in UTF-8, which has no surrogates: the bytes of a name that the
-        # locale cannot decode.
+        # Numba encodes the path in UTF-8, which fails for bytes that the locale cannot decode.
         known = os.fsencode(py_file).decode(errors="backslashreplace")
         found: str = super().get_suitable_cache_subpath(known)  # type: ignore[misc]
         return found
@@ -57,7 +54,7 @@ class _BesideSource(_PackageStamp, caching.InTreeCacheLocator):
 
 class _UserWide(_PackageStamp, caching.UserWideCacheLocator):
     def ensure_cache_path(self) -> None:
-        # Without a home the folder would be one called "~", wherever the process was started.
+        # Without a home, the folder would be "~" in the working directory.
         if not os.path.isabs(self.get_cache_path()):
             raise OSError("there is no home folder")
         super().ensure_cache_path()
@@ -68,14 +65,13 @@ class _CacheImpl(caching.CompileResultCacheImpl):
 
 
 class _CacheFiles(caching.IndexDataCacheFile):
-    """Numba's files, but safe where several processes compile at once, or where a file is damaged.
+    """Numba's cache files, safe for concurrent processes and damaged files.
 
-    Numba numbers its data files by a look at the index, so that two processes can take one number
-    for two kernels, and a third one runs the wrong code.  Here a name is used once, and the index
-    names what is written already; the worst that can happen is a kernel that is compiled again.
+    Numba numbers data files by the index, so two processes can give one number to two kernels, and
+    a third process runs the wrong code.  Here each name is unique and the index names files that
+    are already written; the worst case is a kernel that is compiled twice.
 
-    The same holds for a file that is empty, cut or altered: each begins with a digest of the rest,
-    and what does not agree with it is not looked at.
+    Each file begins with a digest of the rest.  Files that are empty, cut or altered are ignored.
     """
 
     def load(self, key: Any) -> Any:
@@ -102,7 +98,7 @@ class _CacheFiles(caching.IndexDataCacheFile):
         self._write(self._index_path, ((self._version, self._source_stamp), overloads))
 
     def _read(self, path: str) -> Any:
-        """Return what `_write` wrote there; None for anything else."""
+        """Return the value that `_write` stored; None if the file is missing or damaged."""
         try:
             content = Path(path).read_bytes()
         except OSError:
@@ -110,8 +106,8 @@ class _CacheFiles(caching.IndexDataCacheFile):
         digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if digest != _digest(rest):
             return None
-        # An index of another version may name tags that are gone or have changed, which pickle
-        # finds, each in its own way, before anybody could compare stamps.
+        # An index of another version may name tags that are gone or changed: pickle raises various
+        # errors before the stamps can be compared.
         try:
             return pickle.loads(rest)
         except Exception:
@@ -131,10 +127,10 @@ def _digest(content: bytes) -> bytes:
 
 
 class PackageCache(caching.FunctionCache):
-    """Numba's cache, but for kernels with a part from outside the package.
+    """Numba's cache, except for kernels with a part from outside the package.
 
-    The hash does not cover such a part's source, so old code would run after it was edited; and
-    the cache's index would name the part's module, which other processes may not have.
+    The hash does not cover the source of such a part, so old code would run after an edit; and the
+    index would name the part's module, which other processes may lack.
     """
 
     _impl_class = _CacheImpl
@@ -145,18 +141,18 @@ class PackageCache(caching.FunctionCache):
         self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load machine code before numba compiles what is missing."""
+        """Return cached machine code; numba compiles if there is none."""
         return self.find(sig, target_context)
 
     def find(self, sig: Any, target_context: Any) -> Any:
-        """Load machine code if there is some; nothing is compiled afterwards."""
+        """Return cached machine code, or None; never compiles."""
         if _has_outside_part(sig):
             return None
         found = super().load_overload(sig, target_context)
         return found if found is not None else self._load_shipped(sig, target_context)
 
     def _load_shipped(self, sig: Any, target_context: Any) -> Any:
-        """Return code that came with the package, if this processor runs it."""
+        """Return machine code of the wheel if this processor supports it."""
         codegen = target_context.codegen()
         target = shipped_target(codegen.magic_tuple()[0])
         if target is None:
@@ -168,19 +164,19 @@ class PackageCache(caching.FunctionCache):
         return None if data is None else self._impl.rebuild(target_context, data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Write machine code to the disk; warn once if that fails."""
         if not _has_outside_part(sig):
             try:
                 super().save_overload(sig, data)
             except OSError as error:  # a full disk, a folder that is gone
                 _warn_once(error.strerror or str(error))
-        # Errors that the compiler met and overcame hold, in a circle, the arguments it was called
-        # with; and those may be gigabytes of weights.
+        # Caught errors of the compiler hold its arguments, perhaps gigabytes of weights, in cycles.
         gc.collect()
 
 
 @functools.cache
 def shipped_target(triple: str) -> tuple[str, ...] | None:
-    """Return what the package's machine code was made for; None where it does not run."""
+    """Return the target of the wheel's machine code; None if this processor does not support it."""
     try:
         made_for: tuple[str, ...] = tuple(json.loads((SHIPPED / "target.json").read_text()))
     except (OSError, ValueError):
@@ -192,7 +188,7 @@ def shipped_target(triple: str) -> tuple[str, ...] | None:
 
 
 def cache_folder() -> str | None:
-    """Return the folder of compiled code, or the one above several; None without one."""
+    """Return the folder of compiled code, or the parent of several; None without one."""
     locators = _CacheImpl._locator_classes
     found = (locator.from_function(source_hash.__wrapped__, __file__) for locator in locators)
     first = next((locator for locator in found if locator is not None), None)
@@ -205,8 +201,8 @@ def cache_folder() -> str | None:
 @functools.cache
 def _warn_once(cause: str) -> None:
     warn_caller(
-        f"compiled code could not be kept on the disk ({cause}), so that the next process compiles "
-        "it again; make room, or name another folder in NUMBA_CACHE_DIR"
+        f"compiled code could not be kept on the disk ({cause}), so the next process compiles it "
+        "again; make room, or name another folder in NUMBA_CACHE_DIR"
     )
 
 

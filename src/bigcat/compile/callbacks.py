@@ -12,7 +12,7 @@ class NotCompilableError(ValueError):
 
 
 def callback(function: Callable[[float], float]) -> Any:
-    """An object whose `address` is that of a C function double -> double; keep it alive."""
+    """Return an object with the `address` of a C function double -> double; keep it alive."""
     import numba
     from numba.core import errors
 

@@ -1,4 +1,4 @@
-"""The decorators that compile.  None imports numba before the first kernel is called."""
+"""Decorators that compile; numba is imported when the first kernel is called."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-#: Multiplications of a prediction, or of an epoch, above which compiling pays: NumPy takes a second
-#: or two for so many, a kernel half of it, and compiling the kernel about what that saves.
+import numpy as np
+
+#: Multiplications of a prediction or an epoch above which kernels are compiled.  NumPy takes one or
+#: two seconds for these and a kernel half of that, so compilation takes about as long as it saves.
 COMPILE_ABOVE = 1 << 32
+#: The same as so many steps of a kernel in plain Python, a tenth of a second.
+COMPILE_ABOVE_STEPS = 1 << 15
 
 #: Kernels take their types from their arguments.
 Function = Callable[..., Any]
@@ -22,8 +26,8 @@ Function = Callable[..., Any]
 _FAST = {"reassoc", "contract", "nsz"}
 OPTIONS: Any = {"error_model": "numpy", "fastmath": _FAST}
 
-# Of what kernels inline.  Without the two wrappers that numba makes for callers from Python and C,
-# which would be a seventh of the time that a kernel takes to compile.
+# Options of inlined functions. Wrappers for callers from Python and C would add a seventh to the
+# time of compilation.
 _INLINED: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 INLINED: Any = {**_INLINED, **OPTIONS}
 
@@ -38,7 +42,7 @@ def pays(work: float) -> bool:
 
 @contextlib.contextmanager
 def compiling_always() -> Iterator[None]:
-    """Take compiled kernels in this block, however small the work is."""
+    """Use compiled kernels in this block, however small the work is."""
     global _eager
     before, _eager = _eager, True
     try:
@@ -51,13 +55,13 @@ _waiting: list[Callable[[], object]] = []
 
 
 def when_compiling(register: Callable[[], object]) -> None:
-    """Call `register` before the next kernel is compiled: it tells numba of a function."""
+    """Call `register`, which passes a function to numba, before the next kernel is compiled."""
     with _lock:
         _waiting.append(register)
 
 
 def prepare_numba() -> None:
-    """Import numba and tell it of all functions that kernels may call."""
+    """Import numba and register all functions that kernels may call."""
     with _lock:
         for name in ("emitted", "notices"):
             import_module(f"bigcat.compile.{name}").register()
@@ -66,7 +70,7 @@ def prepare_numba() -> None:
 
 
 class Kernel:
-    """A function that is compiled for the types of its arguments when it is called with them."""
+    """Function that is compiled on its first call with arguments of given types."""
 
     def __init__(self, function: Function) -> None:
         functools.update_wrapper(self, function)
@@ -80,7 +84,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """The kernel as numba has it; cached on disk where some folder is writable."""
+        """Numba's dispatcher of the kernel; cached on disk where some folder is writable."""
         prepare_numba()
         from numba import njit
 
@@ -88,10 +92,19 @@ class Kernel:
 
         dispatcher: Any = njit(nogil=True, **OPTIONS)(self.py_func)
         if hasattr(dispatcher, "py_func"):  # not with NUMBA_DISABLE_JIT=1
-            with contextlib.suppress(RuntimeError):  # numba's way to say that no folder is writable
+            with contextlib.suppress(RuntimeError):  # no folder is writable
                 dispatcher._cache = PackageCache(self.py_func)
             dispatcher.compile = _without_collections(dispatcher.compile)
         return dispatcher
+
+    def for_steps(self, n_steps: float) -> Function:
+        """Return the kernel, or for few steps its Python function, which needs no compilation."""
+        return self if _eager or n_steps > COMPILE_ABOVE_STEPS else self.plain
+
+    def plain(self, *args: Any) -> Any:
+        """Run the Python function, with the floating-point rules of kernels."""
+        with np.errstate(all="ignore"):
+            return self.py_func(*args)
 
     def is_ready(self, *args: Any) -> bool:
         """Return True if machine code for such arguments is in memory or can be loaded."""
@@ -102,7 +115,7 @@ class Kernel:
             return False
         types = tuple(dispatcher.typeof_pyval(argument) for argument in args)
         if types not in dispatcher.overloads and types not in self._ready:
-            find = getattr(dispatcher._cache, "find", None)  # numba's own cache of nothing has none
+            find = getattr(dispatcher._cache, "find", None)  # None without a cache on disk
             found = find and find(types, dispatcher.targetctx)
             if found is not None:
                 dispatcher.add_overload(found)
@@ -116,8 +129,7 @@ def kernel(function: Function) -> Kernel:
 
 
 def _without_collections(compile: Function) -> Function:
-    """A compiler makes many objects and drops few: looking for garbage among them, again and again,
-    is an eighth of its time.  Once in the end is enough (`bigcat.compile.cache`)."""
+    """Suspend garbage collection, an eighth of the time of compilation; the cache collects once."""
 
     @functools.wraps(compile)
     def compile_at_once(types: Any) -> Any:
@@ -133,15 +145,15 @@ def _without_collections(compile: Function) -> Function:
 
 
 def device(function: Function) -> Function:
-    """Compile a scalar function that kernels inline; in Python it is what it was."""
+    """Compile a scalar function that kernels inline; Python callers run it as it is."""
     overloaded(function, lambda *args: function, INLINED)
     return function
 
 
 def device_in_order(function: Function) -> Function:
-    """`device` for arithmetic that must be done in the order in which it is written.
+    """Compile like `device`, keeping the order of arithmetic as written.
 
-    Multiplications and additions are still fused, which only ever saves a rounding.
+    Multiplications and additions may be fused, which saves a rounding.
     """
     options = {**_INLINED, "error_model": "numpy", "fastmath": {"contract"}}
     overloaded(function, lambda *args: function, options)
@@ -149,7 +161,7 @@ def device_in_order(function: Function) -> Function:
 
 
 def overloaded(function: Function, choose: Function, options: Any) -> None:
-    """Let kernels call `function`: `choose`, given numba's types, returns what they inline."""
+    """Let kernels call `function`: they inline what `choose` returns for numba's types."""
 
     def register() -> None:
         from numba.extending import overload

@@ -1,4 +1,4 @@
-"""Functions that are dispatched on the type of a tag while a kernel compiles."""
+"""Functions dispatched on the type of a tag at compile time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def generic(template: Function) -> Function:
 def implement(function: Function, tag: type | None) -> Callable[[Function], Function]:
     """Register the implementation of a generic `function` for one `tag` type.
 
-    ``None`` registers what every tag without an implementation of its own does.
+    ``None`` registers the default of all other tags.
     """
 
     def register(implementation: Function) -> Function:

@@ -1,7 +1,7 @@
-"""The machine code of `bigcat.compile.intrinsics`, for numba: imported with the first kernel.
+"""Machine code of `bigcat.compile.intrinsics` for numba, imported with the first kernel.
 
-``np.dot`` calls the same BLAS as `product` at the same speed, but its forms take numba longer to
-compile: with them the first fit of low rank takes about a second and a half more.
+`product` calls the same BLAS as ``np.dot`` at the same speed, but compiles faster: ``np.dot`` would
+add 1.5 seconds to the first low-rank fit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from bigcat.compile.intrinsics import (
     product,
 )
 
-emitted: Any = intrinsic  # calls give no typing context, whatever the stub of it says
+emitted: Any = intrinsic  # its stub requires a typing context, which callers do not pass
 
 
 def register() -> None:
-    """Import does it all."""
+    """Register by importing this module."""
 
 
 _NAMES = {types.float32: "sgemm", types.float64: "dgemm"}
@@ -41,7 +41,7 @@ def _symbol(name: str) -> str:
     return f"bigcat_{name}"
 
 
-# Compiled code refers to a name, not to an address, so that other processes can load it.
+# Compiled code refers to names, since addresses differ between processes.
 for _name in _NAMES.values():
     llvm.add_symbol(_symbol(_name), get_cython_function_address("scipy.linalg.cython_blas", _name))
 
@@ -168,7 +168,7 @@ def _product(typingctx, a, transpose_a, b, transpose_b, out):
         character, integer = ir.IntType(8), ir.IntType(32)
 
         def at(value):
-            """BLAS takes all its arguments by address."""
+            """Return the address of a value: BLAS takes all arguments by address."""
             place = cgutils.alloca_once(builder, value.type)
             builder.store(value, place)
             return place
@@ -182,7 +182,7 @@ def _product(typingctx, a, transpose_a, b, transpose_b, out):
         def row_length(array, kind):
             size = ir.IntType(64)(kind.dtype.bitwidth // 8)
             apart = builder.sdiv(builder.extract_value(array.strides, 0), size)
-            # The stride of a single row may be anything.
+            # A single row may have any stride.
             single = builder.icmp_signed("<", apart, length(array, 1))
             return builder.select(single, length(array, 1), apart)
 
@@ -190,7 +190,7 @@ def _product(typingctx, a, transpose_a, b, transpose_b, out):
             return at(builder.trunc(value, integer))
 
         inner = builder.select(args[1], length(left, 0), length(left, 1))
-        # To BLAS, which goes by columns, these are all transposed: out' = b' a'.
+        # BLAS is column-major, so it computes out' = b' a'.
         blas_args = [
             flag(args[3]),
             flag(args[1]),

@@ -1,4 +1,4 @@
-"""Tell whoever waits that a kernel is being compiled, and keep that out of what is measured.
+"""Announce compilations to waiting users, and exclude them from measured times.
 
 Kernels that come from the cache are not compiled.
 """
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: Is told the name of a kernel when its compilation begins, and None when it ends.
+#: Called with the name of a kernel when its compilation begins, and with None when it ends.
 Watcher = Callable[[str | None], None]
 
 _PACKAGE = __name__.partition(".")[0]
@@ -22,7 +22,7 @@ _watchers: list[Watcher] = []
 
 @contextlib.contextmanager
 def watching(told: Watcher) -> Iterator[None]:
-    """Tell of compilations in this block, in whatever thread they happen."""
+    """Announce compilations of all threads to `told` within this block."""
     _watchers.append(told)
     try:
         yield
@@ -31,23 +31,25 @@ def watching(told: Watcher) -> Iterator[None]:
 
 
 class Compilations:
-    """A listener of numba's to bigcat's kernels; numba compiles one at a time."""
+    """Numba's listener for bigcat's kernels; numba compiles one at a time."""
 
     def __init__(self) -> None:
         self.names: list[str | None] = []
-        self.began, self.seconds, self.n_kernels = 0.0, 0.0, 0
+        self.began, self.seconds, self.n_kernels, self.n_left = 0.0, 0.0, 0, 0
 
     def on_start(self, event: Any) -> None:
+        """Announce the kernel, unless another one calls it."""
         function = event.data["dispatcher"].py_func
         ours = (function.__module__ or "").partition(".")[0] == _PACKAGE
         self.names.append(function.__name__ if ours else None)
         if len(self.names) == 1 and ours:
             self.began, self.n_kernels = time.perf_counter(), self.n_kernels + 1
-            words = "compiling kernel %d of this process, %s: first run only"
-            _logger.info(words, self.n_kernels, function.__name__)
+            words = "compiling kernel %d of this process, %s, %d more expected: first run only"
+            _logger.info(words, self.n_kernels, function.__name__, self.n_left)
             self.tell(function.__name__)
 
     def on_end(self, event: Any) -> None:
+        """Count the seconds of the outermost compilation."""
         name = self.names.pop()
         if not self.names and name is not None:
             seconds = time.perf_counter() - self.began
@@ -56,6 +58,7 @@ class Compilations:
             self.tell(None)
 
     def tell(self, name: str | None) -> None:
+        """Call all watchers."""
         for told in list(_watchers):
             told(name)
 
@@ -64,8 +67,18 @@ _compilations = Compilations()
 
 
 def clock() -> float:
-    """Seconds, as ``time.perf_counter`` counts them, without those of compilation."""
+    """Return seconds, as ``time.perf_counter`` counts them, without those of compilation."""
     return time.perf_counter() - _compilations.seconds
+
+
+def expect_kernels(n_left: int) -> None:
+    """Set how many kernels a fit may still need after the present one."""
+    _compilations.n_left = n_left
+
+
+def kernels_left() -> int:
+    """Return what `expect_kernels` set; 0 outside of fits."""
+    return _compilations.n_left
 
 
 @functools.cache

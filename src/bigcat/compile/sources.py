@@ -1,4 +1,4 @@
-"""The version of all compiled code: a hash of its source."""
+"""Version of all compiled code: a hash of its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Where compiled code lies.  A test holds every kernel, and all that kernels call, to it.
+#: Files and folders with compiled code: every kernel and all that kernels call.
 COMPILED = (
     "compile",
     "numerics",
@@ -24,7 +24,7 @@ COMPILED = (
 
 
 def compiled_sources() -> Iterator[tuple[str, Path]]:
-    """Every file of `COMPILED`, with its name inside the package."""
+    """Yield the name inside the package and the path of each file of `COMPILED`."""
     root = Path(__file__).parents[1]
     for name in COMPILED:
         place = root / name
@@ -35,7 +35,7 @@ def compiled_sources() -> Iterator[tuple[str, Path]]:
 
 @functools.cache
 def source_hash() -> str:
-    """Hash of the source of all compiled code: its version."""
+    """Return the hash of the source of all compiled code."""
     digest = hashlib.sha256()
     for name, path in compiled_sources():
         digest.update(name.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -129,6 +129,14 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     >>> model.score(X, y) > 0.9, model.posterior_.scale.shape
     (True, (3, 5))
     """
+
+    #: Names of scikit-learn's parameters, with the place of each here.
+    moved: ClassVar[dict[str, str]] = {
+        "C": "prior=GaussianPrior(scale=sqrt(C))",
+        "l2": "prior=GaussianPrior(scale=1 / sqrt(l2))",
+        "max_iter": "it in the method: method=IndependentBinary(max_iter=200)",
+        "max_epochs": "it in the method: method=AugmentReducePosterior(max_epochs=200)",
+    }
 
     @explains_unknown
     def __init__(

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from bigcat.data.shards import Shards
-from bigcat.linear.labels import classes_of, encode
+from bigcat.linear.labels import check_several, classes_of, encode
 from bigcat.rows import MIN_COLUMN_SIZE
 from bigcat.training.data import TrainingData
 
@@ -36,6 +36,8 @@ _X_OPTIONS: dict[str, Any] = {
 #: Types that are labels whatever their values: whole numbers, yes and no, texts.  To find that out
 #: takes scikit-learn longer than a small batch is trained on.
 LABEL_KINDS = "iubU"
+#: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them.
+MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e100, 1e12
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -71,15 +73,16 @@ def _is_ready(X: Any, estimator: Any) -> bool:
     return X.dtype in _X_OPTIONS["dtype"] and not hasattr(estimator, "feature_names_in_")
 
 
-def labelled_rows(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def labelled_rows(
+    X: Any, y: Any, estimator: Any, fewest: int = 2
+) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return checked rows, all classes, and the class number of each row."""
     if isinstance(X, Shards):
         check_alone(X, y)
-        if len(X.classes) < 2:
-            classes_of(X.classes)  # for its error
+        check_several(X.classes, fewest)
         return X.X, X.classes, X.labels.astype(np.int64)
     X, y = check_rows_and_labels(X, y, estimator)
-    return X, *classes_of(y)
+    return X, *classes_of(y, fewest)
 
 
 def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[Any, np.ndarray]:
@@ -142,8 +145,9 @@ def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarr
 
 
 def _numeric_columns(X: Any) -> Sequence[Any] | None:
-    """Return the names of a data frame's columns, of which each has to hold numbers."""
+    """Return the names of a data frame's columns; raise ValueError for words in any rows."""
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+        _check_no_words(X)
         return None
     _get_feature_names(X)  # raises for names of several types, which fits would find at their end
     for place, name in enumerate(X.columns):
@@ -165,6 +169,25 @@ def _numeric_columns(X: Any) -> Sequence[Any] | None:
                     "encode the column, for example by scikit-learn's OneHotEncoder"
                 ) from None
     return list(X.columns)
+
+
+def _check_no_words(X: Any) -> None:
+    """Raise ValueError with row and column of a word in an array or a list of rows."""
+    if isinstance(X, list | tuple) and any(isinstance(row, list | tuple) for row in X[:1]):
+        X = np.array([*X, None], dtype=object)[:-1]  # rows of any lengths
+    elif not isinstance(X, np.ndarray) or X.dtype.kind not in "OU" or X.ndim != 2:
+        return
+    for row, values in enumerate(X):
+        for column, value in enumerate(values):
+            if not isinstance(value, str):
+                continue
+            try:
+                float(value)
+            except ValueError:
+                raise ValueError(
+                    f"X holds {str(value)!r} in row {row}, column {column}, and features are "
+                    "numbers; encode the column, for example by scikit-learn's OneHotEncoder"
+                ) from None
 
 
 def _canonical(X: Any, names: Sequence[Any] | None = None) -> Any:
@@ -310,6 +333,17 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
+    least, most = float(weights[weights > 0.0].min()), float(weights.max())
+    if most > MAX_WEIGHT or least < 1.0 / MAX_WEIGHT:
+        raise ValueError(
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and sums of squares of such "
+            "numbers overflow or vanish; divide the weights by their mean"
+        )
+    if most > MAX_WEIGHT_RATIO * least:
+        raise ValueError(
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and next to the largest the "
+            "smallest would be lost to rounding; set those to 0, or bound the large ones"
+        )
     return weights
 
 

@@ -13,15 +13,16 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
 from bigcat import noise as noises
-from bigcat.auto import Parameters, config_for_stream, plan_for
+from bigcat.auto import Parameters, config_for_stream, config_for_update, plan_for
 from bigcat.bounds import AugmentReduce, Bound
+from bigcat.checks import check_whole
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checkpoint_folder import Checkpoint
 from bigcat.estimators.linear_predictions import LinearPredictions
 from bigcat.estimators.options import explains_unknown, named_part, only_if
 from bigcat.inference import warn_of_separation
-from bigcat.linear.labels import classes_of
+from bigcat.linear.labels import check_several, encode, joined
 from bigcat.noise import Noise
 from bigcat.part import Part
 from bigcat.rows import Sizes
@@ -37,6 +38,7 @@ from bigcat.training.fit import Callbacks, DivergedFit, FitResult, InterruptedFi
 from bigcat.training.history import History
 from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer
 from bigcat.training.model_view import ModelView
+from bigcat.training.past import Past
 from bigcat.training.progress import Progress
 from bigcat.training.selection import Selection
 from bigcat.training.stopping import EarlyStopping
@@ -56,6 +58,21 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
             "solver='adagrad', 'adaptive' or 'sgd'"
         )
     return True
+
+
+def _check_number(classes: np.ndarray, before: np.ndarray | None, max_classes: int | None) -> None:
+    """Raise ValueError for more classes than `max_classes`, with some of the new ones."""
+    if max_classes is None:
+        return
+    check_whole("max_classes", max_classes)
+    if len(classes) > max_classes:
+        new = classes if before is None else np.setdiff1d(classes, before)
+        shown = ", ".join(map(repr, new[:5].tolist()))
+        raise ValueError(
+            f"the model would have {len(classes):,} classes, more than max_classes={max_classes}; "
+            f"new are {shown}{' and others' if len(new) > 5 else ''}; look at the labels, or raise "
+            "max_classes"
+        )
 
 
 def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
@@ -145,7 +162,7 @@ class LinearClassifier(LinearPredictions):
     Attributes
     ----------
     coef_ : array of shape (n_classes, n_features), float32
-        Full rank only; for low rank ``class_embedding_ @ embedding_.T`` would be it.
+        Weights of full rank, or computed from those of low rank where they are up to 4 million.
     embedding_ : array of shape (n_features, rank), float32
         Low rank only: a row is embedded as ``x @ embedding_``.  The rank of a sum of candidates is
         the sum of theirs.
@@ -320,6 +337,8 @@ class LinearClassifier(LinearPredictions):
                     divergence.result, classes, bound, counts, given_X
                 )
             raise
+        if parameters.method is None:
+            result.solver_state = None  # `partial_fit` updates the model that was selected
         self._adopt(result, classes, bound, counts)
         validate_data(self, given_X, skip_check_array=True)
         if self.l2 == 0 and not plan.first.parts.solver.stochastic:
@@ -351,31 +370,46 @@ class LinearClassifier(LinearPredictions):
         y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        max_classes: int | None = None,
     ) -> LinearClassifier:
-        """Make one pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
+        """Train on more rows, which may bring new classes.
+
+        A model of ``fit``, or from a file, is updated by ten passes or more over the new rows (or
+        `max_epochs`), which hardly move classes with many rows so far (`class_count_`).  A named
+        method or solver, and a model that only ``partial_fit`` has trained, makes one pass.  A new
+        class starts with the intercept of its share of the rows and without weights.  The work is
+        done on a copy: an error or Ctrl-C leaves the model as it was.
 
         Parameters
         ----------
         X, y : as in `fit`
         classes : array, optional
-            All classes that will ever come; needed in the first call only.
+            Classes to know beside those of `y`, such as all that are expected.
         sample_weight : array of shape (n,), optional
+        max_classes : int, optional
+            Refuse rows with which the model would have more classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bigcat import LinearClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> old = y < 2
+        >>> model = LinearClassifier(random_state=0).fit(X[old], y[old])
+        >>> model.partial_fit(X, y, max_classes=10).classes_
+        array([0, 1, 2])
         """
         first = not hasattr(self, "classes_")
-        if first and classes is None:
-            raise ValueError(
-                "the first call of partial_fit needs all classes: pass classes=numpy.unique(y) "
-                "of the whole data"
-            )
         parameters = self._parameters()
-        if first:
-            known = classes_of(np.asarray(classes))[0]
-        else:
-            known = self.classes_
-            if classes is not None and not np.array_equal(np.unique(classes), known):
-                raise ValueError("classes differ from those of the first call of partial_fit")
         given_X = X
-        X, labels = inputs.numbered_rows(X, y, known, self)
+        X, all_classes, labels = inputs.labelled_rows(X, y, self, fewest=1)
+        known = all_classes if first else joined(self.classes_, all_classes)
+        if classes is not None:
+            known = joined(known, classes)
+        check_several(known)
+        _check_number(known, None if first else self.classes_, max_classes)
+        labels = encode(all_classes, known)[labels]
         if not first:
             validate_data(self, given_X, skip_check_array=True, reset=False)
         weights = inputs.check_weights(sample_weight, X, self)
@@ -385,15 +419,24 @@ class LinearClassifier(LinearPredictions):
                 "sample_weight to partial_fit"
             )
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, known)
-        start: Start | None = None
+        start, past, solver_state = None, None, None
+        counts = np.bincount(sample.labels, minlength=len(known))
         if not first:
             self._weights().check_resumable()
-            start = self._weights(), self.intercept_
+            past = Past.of(self.class_count_, encode(self.classes_, known), len(known))
+            start = past.start(self._weights(), self.intercept_, counts, parameters.noise)
+            solver_state = past.grown(getattr(self, "_solver_state", None))
         parameters = parameters.keeping(start and start[0].kind)
+        as_asked = parameters.method is None and parameters.solver is None
+        updates = start is not None and solver_state is None and as_asked
         sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
-        config = config_for_stream(parameters, sizes, window)
-        candidate = Candidate("one pass", config)
-        plan = FitPlan((candidate,), reason="rows come in parts")
+        if updates:
+            config = config_for_update(parameters, sizes, window)
+            candidate, reason = Candidate("update", config), "new rows for a fitted model"
+        else:
+            config = config_for_stream(parameters, sizes, window)
+            candidate, reason = Candidate("one pass", config), "rows come in parts"
+        plan = FitPlan((candidate,), reason=reason)
         memory.check_fit(plan, sizes, X.dtype)
         result = train_on_more(
             plan.first,
@@ -401,12 +444,14 @@ class LinearClassifier(LinearPredictions):
             known,
             check_random_state(self.random_state),
             start=start,
-            solver_state=getattr(self, "_solver_state", None),
+            solver_state=solver_state,
             callbacks=self._callbacks(),
+            rows_before=past.counts if past is not None and updates else None,
         )
         result.selection = Selection((), reason=plan.reason)
         bound = bound_of(config.parts.bound, parameters.method is None)
-        counts = np.bincount(sample.labels, minlength=len(known))
+        if past is not None:
+            counts = counts + past.counts
         self._adopt(result, known, bound, counts, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
@@ -512,7 +557,7 @@ class LinearClassifier(LinearPredictions):
             for row in result.history:
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
-        self.class_count_ = counts + (getattr(self, "class_count_", 0) if append else 0)
+        self.class_count_ = counts
         self.classes_ = classes
         self._set_weights(result.weights)
         self.intercept_ = result.intercept

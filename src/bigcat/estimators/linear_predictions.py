@@ -28,6 +28,9 @@ from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 from bigcat.training.selection import Selection
 
+#: Weights up to which a model of low rank computes `coef_` when it is looked up: 16 MB.
+MAX_COEF_WEIGHTS = 1 << 22
+
 
 class LinearPredictions(ClassifierMixin, WithParts):
     """Predictions of an estimator with linear weights, and its model."""
@@ -46,9 +49,11 @@ class LinearPredictions(ClassifierMixin, WithParts):
     history_: History
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes that are not there; of low rank, somebody may look for the weights."""
+        """Return `coef_` of a small model of low rank; raise AttributeError for anything else."""
         if name == "coef_" and "class_embedding_" in self.__dict__:
             (k, rank), d = self.class_embedding_.shape, len(self.embedding_)
+            if k * d <= MAX_COEF_WEIGHTS:
+                return self._weights().dense()
             pairs = ", beside the weights of single pairs" if "pair_coef_" in self.__dict__ else ""
             raise AttributeError(
                 f"the model is of rank {rank}, so that there is no coef_, which would hold {k:,} x "
@@ -283,7 +288,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
 
     def _weights(self) -> Weights:
         """Return fitted weights, of whatever kind."""
-        return weights_from(lambda name: getattr(self, f"{name}_", None))
+        return weights_from(lambda name: self.__dict__.get(f"{name}_"))
 
     def _set_weights(self, weights: Weights) -> None:
         """Take over weights of one kind, and let go of those of another."""

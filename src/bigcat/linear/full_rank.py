@@ -19,6 +19,7 @@ from bigcat.linear.weights import (
     contiguous,
     draw_normals,
     sparse_products,
+    spread,
 )
 from bigcat.rows import (
     Problem,
@@ -82,6 +83,9 @@ class FullRankWeights(Weights):
 
     def take(self, classes: np.ndarray) -> Self:
         return type(self)(self.coef[classes])
+
+    def grown(self, places: np.ndarray, n_classes: int) -> Self:
+        return type(self)(spread(self.coef, places, n_classes))
 
     def dense(self) -> np.ndarray:
         return self.coef

@@ -6,15 +6,39 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels, at least two, and each row's number among them."""
-    classes, labels = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
+def check_several(classes: np.ndarray, fewest: int = 2) -> None:
+    """Raise ValueError for fewer classes."""
+    if len(classes) < fewest:
         raise ValueError(
             f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least 2 "
             "classes"
         )
+
+
+def classes_of(y: np.ndarray, fewest: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct labels, at least two, and each row's number among them."""
+    classes, labels = np.unique(y, return_inverse=True)
+    check_several(classes, fewest)
     return classes, labels.astype(np.int64).reshape(-1)
+
+
+def joined(classes: np.ndarray, y: ArrayLike) -> np.ndarray:
+    """Return the known classes and those of `y`, sorted; raise ValueError for other types.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bigcat.linear.labels import joined
+    >>> joined(np.array(["cat", "dog"]), ["ape", "dog"]).tolist()
+    ['ape', 'cat', 'dog']
+    """
+    y = np.unique(np.asarray(y).reshape(-1))
+    if (y.dtype.kind in "OU") != (classes.dtype.kind in "OU"):
+        raise ValueError(
+            f"y holds labels of type {y.dtype} but the model was fitted with {classes.dtype}; "
+            "give labels of that type"
+        )
+    return np.union1d(classes, y)
 
 
 def encode(y: ArrayLike, classes: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from bigcat.linear.weights import (
     contiguous,
     draw_normals,
     sparse_products,
+    spread,
 )
 from bigcat.rows import Problem, Sizes, embedded, gather_majors
 
@@ -92,6 +93,9 @@ class LowRankWeights(Weights):
 
     def take(self, classes: np.ndarray) -> Self:
         return type(self)(self.classes[classes], self.features)
+
+    def grown(self, places: np.ndarray, n_classes: int) -> Self:
+        return type(self)(spread(self.classes, places, n_classes), self.features)
 
     def dense(self) -> np.ndarray:
         return np.asarray(self.classes @ self.features.T)

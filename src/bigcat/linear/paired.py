@@ -183,6 +183,13 @@ class PairedWeights(Weights):
             pair_weights=matrix.data,
         )
 
+    def grown(self, places: np.ndarray, n_classes: int) -> Self:
+        return replace(
+            self,
+            low=self.low.grown(places, n_classes),
+            pair_classes=places[self.pair_classes].astype(self.pair_classes.dtype),
+        )
+
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         return self.take(places)
 

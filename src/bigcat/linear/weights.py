@@ -109,6 +109,13 @@ class Weights(ABC):
     def take(self, classes: np.ndarray) -> Self:
         """Return a copy with reordered classes."""
 
+    @abstractmethod
+    def grown(self, places: np.ndarray, n_classes: int) -> Self:
+        """Return weights of more classes: class k becomes ``places[k]``, the others are zero.
+
+        `places` ascend.
+        """
+
     def check_resumable(self) -> None:  # noqa: B027  # most can
         """Raise ValueError if training cannot continue from these weights."""
 
@@ -278,6 +285,14 @@ def draw_normals(array: np.ndarray, scale: float, random_state: np.random.Random
     for start in range(0, len(array), rows):
         block = array[start : start + rows]
         block[...] = scale * random_state.standard_normal(block.shape)
+
+
+def spread(rows: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
+    """Return an array of `n` rows, zero but for the given ones, in the same memory order."""
+    order = "F" if rows.flags.f_contiguous and not rows.flags.c_contiguous else "C"
+    found: np.ndarray = np.zeros((n, *rows.shape[1:]), rows.dtype, order)  # type: ignore[call-overload]
+    found[places] = rows
+    return found
 
 
 def contiguous(array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:

@@ -61,7 +61,7 @@ class Noise(Part):
     def _map(self, function: Any, t: ArrayLike) -> np.ndarray:
         t = np.asarray(t, dtype=np.float64)
         out = np.empty(t.size)
-        function(self.lower(), np.ravel(t), out)
+        function.for_steps(t.size)(self.lower(), np.ravel(t), out)
         return out.reshape(t.shape)
 
 

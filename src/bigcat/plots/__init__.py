@@ -5,7 +5,7 @@ Each function draws on the axes that you give as ``ax``, or on new ones, and ret
 ``pip install "bigcat[plot]"``.
 """
 
-from bigcat.plots.fits import history
+from bigcat.plots.fits import history, learning_curves
 from bigcat.plots.predictions import by_frequency, confusions, hit_at_k, reliability
 from bigcat.plots.style import require_matplotlib, save
 from bigcat.plots.weights import class_map, coefficients
@@ -17,6 +17,7 @@ __all__ = [
     "confusions",
     "history",
     "hit_at_k",
+    "learning_curves",
     "reliability",
     "require_matplotlib",
     "save",

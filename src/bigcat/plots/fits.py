@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bigcat.plots.style import BLUE, DASHED, GREY, ORANGE, legend, prepared, title
+from bigcat.plots.style import BLUE, COLOURS, DASHED, GREY, LINES, ORANGE, legend, prepared, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,6 +74,80 @@ def history(
     bottom = _bottom(bound, held_out, baseline)
     if bottom is not None:
         ax.set_ylim(bottom=bottom)
+    title(ax, label)
+    legend(ax, 3)
+    return ax
+
+
+def learning_curves(
+    models: Mapping[str, Any],
+    *,
+    baseline: float | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the learning curves of several models together.
+
+    A curve shows the log-likelihood of validation rows where each model has one, else the bound or
+    log-likelihood of training rows.  Candidates of one model follow each other in its colour.
+
+    Parameters
+    ----------
+    models : dict of str to fitted estimator or History
+        Models by the names in the legend.
+    baseline : float, optional
+        Log-likelihood of a model that knows the class frequencies only, drawn as a line.
+    label : str, optional
+        A title.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from bigcat import plots
+    >>> from bigcat.estimators import History
+    >>> slow = History([{"seconds": s, "bound": -9 / s} for s in (1.0, 2.0, 3.0)])
+    >>> quick = History([{"seconds": s, "bound": -5 / s} for s in (0.5, 1.0, 1.5)])
+    >>> plots.learning_curves({"slow": slow, "quick": quick}).get_ylabel()
+    'nats per row, training rows'
+    """
+    if not models:
+        raise ValueError("models is empty; give a dict of fitted estimators by name")
+    histories = {name: getattr(model, "history_", model) for name, model in models.items()}
+    held_out = all(
+        np.isfinite(_column(rows, "validation_log_likelihood")).any() for rows in histories.values()
+    )
+    seconds = all(np.isfinite(_column(rows, "seconds")).any() for rows in histories.values())
+    ax = prepared(
+        ax,
+        "seconds of training" if seconds else "passes over the rows",
+        f"nats per row, {'validation' if held_out else 'training'} rows",
+    )
+    curves = []
+    for number, (name, rows) in enumerate(histories.items()):
+        places = _column(rows, "seconds") if seconds else np.arange(1.0, len(rows) + 1)
+        values = _column(rows, "validation_log_likelihood" if held_out else "bound")
+        if not np.isfinite(values).any():
+            values = _column(rows, "log_likelihood")
+        curves.append(values)
+        for place, fit in enumerate(_fits(rows)):
+            ax.plot(
+                places[fit],
+                values[fit],
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=LINES[number // len(COLOURS) % len(LINES)],
+                marker="o" if len(places) <= FEW_POINTS else "",
+                markersize=4,
+                linewidth=1.8,
+                label=None if place else str(name),
+            )
+    if baseline is not None:
+        ax.axhline(baseline, color=GREY, linestyle=DASHED, linewidth=1.3, label="class frequencies")
+    ax.set_xlim(left=0)
     title(ax, label)
     legend(ax, 3)
     return ax

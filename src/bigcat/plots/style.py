@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d1661a", "#6b6b6b"
 GRID = "#e4e4e4"
+#: Colours of several curves, which differ in print and for colour-blind readers, and line styles
+#: for more curves than colours.
+COLOURS = (BLUE, ORANGE, "#2b8a5a", "#8a4fa3", "#111111")
+LINES: tuple[Any, ...] = ("-", (0, (5, 3)), (0, (1, 2)))
 DASHED: Any = (0, (5, 3))
 SIZE = (7.0, 4.2)
 

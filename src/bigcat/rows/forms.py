@@ -52,14 +52,17 @@ Rows = DenseRows | SparseRows
 def as_rows(X: Any, dtype: DTypeLike) -> Rows:
     """Wrap checked input (C-ordered array or canonical CSR) for the kernels.
 
-    Wrapped rows are returned unchanged. The views are always read-only: numba treats that as a
-    separate type, and memory-mapped input (as from joblib) would otherwise be compiled for again.
+    Wrapped rows are returned unchanged. Each difference of types would compile all kernels again:
+    so views are always read-only, as of memory-mapped input, and indices have 32 bits if these
+    suffice.
     """
     if isinstance(X, tuple):
         return X  # type: ignore[return-value]  # of whatever form
     if scipy.sparse.issparse(X):
         data = X.data.astype(dtype, copy=False)
-        return SparseRows(read_only(X.indptr), read_only(X.indices), read_only(data))
+        index = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
+        indptr, indices = (part.astype(index, copy=False) for part in (X.indptr, X.indices))
+        return SparseRows(read_only(indptr), read_only(indices), read_only(data))
     return DenseRows(read_only(np.ascontiguousarray(X, dtype=dtype)))
 
 

@@ -165,7 +165,7 @@ class Sampler(Part):
         width = self.width(n_classes, classes_in)
         classes, counts = np.empty((1, width), np.int64), np.empty((1, width + 1))
         state = _random.new_state(np.random.RandomState(seed))
-        n = sample_many(self.lower(problem), state, rows, row, label, classes, counts)
+        n = sample_many.plain(self.lower(problem), state, rows, row, label, classes, counts)
         return classes[0, :n], counts[0, :n]
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat._warnings import warn_caller
+from bigcat.compile import expect_kernels
 from bigcat.linear import CoOccurringPairs, LinearModel, Weights, weighted_sum
 from bigcat.linear.labels import encode
-from bigcat.rows import Problem, as_rows
+from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.training import ridge
 from bigcat.training.advice import warn_if_useless, warn_of_unscaled
 from bigcat.training.config import Candidate, FitConfig, FitPlan
@@ -33,6 +34,7 @@ from bigcat.training.record import Stage
 from bigcat.training.selection import CandidateResult, Selection
 from bigcat.training.stacking import Stacked, ValidationScores, stack
 from bigcat.training.state import State, scores_of_frequencies
+from bigcat.training.strategies import Workload, kernel_of
 from bigcat.training.validation import Fold, n_validation_rows, split, split_off_end
 
 
@@ -98,12 +100,18 @@ def train_on_more(
     start: Start | None,
     solver_state: State | None,
     callbacks: Callbacks,
+    rows_before: np.ndarray | None = None,
 ) -> FitResult:
-    """Make one pass over rows that were never seen; `start` and `solver_state` stay as they are."""
+    """Train on rows that were never seen; `start` and `solver_state` stay as they are.
+
+    Without `rows_before`, those of each class that `start` was fitted to, that is one pass.
+    """
     callbacks = replace(callbacks, number_of=numbering(classes), classes=classes)
     problem = problem_of(config, data, len(classes), callbacks)
     fit = Fit(config, problem, None, random_state, callbacks)
-    return fit.run(start, solver_state, one_pass=True)
+    if rows_before is None:
+        return fit.run(start, solver_state, one_pass=True)
+    return replace(fit.run(start, rows_before=rows_before), solver_state=None)
 
 
 def problem_of(
@@ -167,6 +175,11 @@ class _Training:
 
     def __post_init__(self) -> None:
         self.callbacks = self.callbacks.watched_by(self._stop)
+        self.kernels = {self._kernel(candidate.config) for candidate in self.plan.candidates} - {()}
+
+    def _kernel(self, config: FitConfig) -> tuple[type, ...]:
+        sizes = Sizes.of(self.data.X, self.n_classes)
+        return kernel_of(Workload(config.parts, config.kind, sizes, config.batch_size))
 
     def _stop(self) -> None:
         self.stopped = True
@@ -198,6 +211,8 @@ class _Training:
         callbacks = self.callbacks.silent() if is_trial else self.callbacks
         if candidate.in_pairs:
             config = replace(config, kind=CoOccurringPairs.of(data.X, data.labels, self.n_classes))
+        self.kernels.discard(self._kernel(candidate.config))
+        expect_kernels(len(self.kernels))
         problem = problem_of(config, data, self.n_classes, callbacks)
         fit = Fit(config, problem, validation, self.random_state, callbacks, self.history, stage)
         try:

@@ -22,7 +22,7 @@ from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
 from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer, run_epochs
 from bigcat.training.model_view import ModelView
-from bigcat.training.passes import Passes
+from bigcat.training.passes import Passes, add_past
 from bigcat.training.record import Record, Stage
 from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
@@ -172,16 +172,24 @@ class Fit:
         self.training_sample = self._sample_for_log_likelihood()
 
     def run(
-        self, start: Start | None, solver_state: State | None = None, one_pass: bool = False
+        self,
+        start: Start | None,
+        solver_state: State | None = None,
+        one_pass: bool = False,
+        rows_before: np.ndarray | None = None,
     ) -> FitResult:
-        """Fit from given weights or from the usual start; `one_pass` over rows never seen."""
+        """Fit from given weights or from the usual start.
+
+        `one_pass` goes over rows never seen.  `rows_before` are those of each class that the start
+        was fitted to, which steps should not undo.
+        """
         if one_pass:
             self.config = replace(self.config, max_epochs=1)
         config, problem, kind = self.config, self.problem, self.kind
         with self._recorded():
             if not self.parts.solver.stochastic:
                 return self._run_lbfgs(start)
-            keeps = one_pass and start is not None
+            keeps = (one_pass or rows_before is not None) and start is not None
             given = (problem, self.parts, kind)
             state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
             self.state = state
@@ -199,6 +207,8 @@ class Fit:
                 n_threads=config.n_threads,
                 window=config.window,
             )
+            if rows_before is not None:
+                add_past(passes, rows_before)
             interrupted = False
             try:
                 run_epochs(passes, config.max_epochs, self, self.callbacks.checkpointer)
@@ -206,7 +216,8 @@ class Fit:
                 if not self.record.history:
                     raise
                 interrupted = True
-            if not one_pass and len(self.record.history) == config.max_epochs:
+            planned = one_pass or rows_before is not None
+            if not planned and len(self.record.history) == config.max_epochs:
                 self._warn_if_moving()
             fitted = state.fitted
             weights = kind.as_weights(fitted.weights, problem, for_good=True)

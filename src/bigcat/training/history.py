@@ -67,6 +67,16 @@ class History(list[dict[str, Any]]):
         title = f"<p>{html.escape(self._title())}</p>"
         return title + (html_table(*self._cells()) if self else "")
 
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas DataFrame, which needs pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "to_frame makes a pandas DataFrame; install pandas, or take list(history_)"
+            ) from None
+        return pandas.DataFrame(list(self))
+
     def _title(self) -> str:
         n = len(self)
         words = [f"{n:,} epoch{'' if n == 1 else 's'}"]

@@ -45,6 +45,9 @@ from bigcat.verbs import rate
 
 #: Times per epoch that the weights are added to their average, where one is kept.
 AVERAGES = 8
+#: Weight of an earlier row's squared gradients in an update, relative to a new row's in one pass: a
+#: fit makes several passes, whose first gradients are larger.
+PAST_PASSES = 100.0
 #: Part of the weights that the ridge may take between two meetings of the threads.
 MAX_DRIFT = 0.1
 #: Rows of the first kernel call.
@@ -275,6 +278,27 @@ class Passes:
         if self.plan.weight_bound == np.inf:
             return 0.0
         return float(np.vdot(self.state.weights, self.state.weights))
+
+
+def add_past(passes: Passes, rows_before: np.ndarray) -> None:
+    """Give AdaGrad's state the squared gradients that earlier rows would have left.
+
+    A pass at rate zero sums the squared gradients of the new rows.  Earlier rows, whose numbers are
+    known by class, count `PAST_PASSES` times as much each.  So classes with many rows hardly move,
+    new ones do, and features move as little as a mean class.
+    """
+    problem, state = passes.problem, passes.state
+    kind, n_classes = passes.workload.kind, problem.n_classes
+    solver, passes.solver = passes.solver, passes.solver._replace(learning_rate=0.0)
+    passes.begin_epoch(0, 1)
+    passes.train(0, problem.n_rows)
+    passes.end_epoch()
+    passes.solver, state.iteration = solver, 0
+    past = (PAST_PASSES * rows_before / problem.n_rows).astype(state.weights.dtype)
+    squares = kind.turned(state.weights_state, problem)
+    squares[n_classes:] *= past.sum()
+    squares[:n_classes] += past[:, None] * squares[:n_classes].sum(axis=0)
+    state.intercepts_state += past * state.intercepts_state.sum()
 
 
 def train_together(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bigcat.compile import watching
+from bigcat.compile import kernels_left, watching
 
 #: Text of a bar while kernels are compiled.
 COMPILING = "compiling, first run only"
@@ -79,7 +79,8 @@ def reporter(
         task = bar.add_task(label, total=total_epochs, epoch=0, word=word, value="...")
 
         def compiling(kernel: str | None) -> None:
-            what = label if kernel is None else f"{label}: {COMPILING} ({kernel})"
+            left = f", {n} more expected" if (n := kernels_left()) else ""
+            what = label if kernel is None else f"{label}: {COMPILING} ({kernel}{left})"
             bar.update(task, description=what)
 
         def report(epochs_done: float, value: float) -> None:

@@ -442,3 +442,13 @@ STRATEGIES: tuple[type[KernelStrategy], ...] = (AllClasses, AllVectors, SharedCl
 def strategy_for(workload: Workload) -> type[KernelStrategy]:
     """Return the quickest strategy that applies."""
     return next(strategy for strategy in STRATEGIES if strategy.applies(workload))
+
+
+def kernel_of(workload: Workload) -> tuple[type, ...]:
+    """Return the types that determine the kernel of a fit; empty if NumPy trains it."""
+    parts = workload.parts
+    strategy = strategy_for(workload) if parts.solver.stochastic else AllVectors
+    if strategy is AllVectors:
+        return ()
+    members = (workload.kind, parts.noise, parts.bound, parts.sampler, parts.solver)
+    return strategy, *map(type, members)
