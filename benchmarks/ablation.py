@@ -27,9 +27,10 @@ from bigcat.linear import LinearModel
 from bigcat.noise import Gumbel
 from bigcat.rows import Sizes
 from bigcat.training.config import Candidate, FitPlan
-from bigcat.training.data import TrainingData, split, without_duplicates
+from bigcat.training.data import TrainingData, without_duplicates
 from bigcat.training.ensemble import base_scores, train
 from bigcat.training.stacking import MIN_WEIGHT, ValidationScores, stack
+from bigcat.training.validation import split
 
 MAX_TEST_ROWS, MAX_TEST_SCORES = 2_000, 8_000_000
 SECOND = "second"

@@ -20,7 +20,8 @@ from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
 from bigcat.training import memory as _memory
-from bigcat.training.data import TrainingData, split
+from bigcat.training.data import TrainingData
+from bigcat.training.validation import split
 from tests.bayesian import (
     augment_reduce,
     check_arviz,

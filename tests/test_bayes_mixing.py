@@ -38,7 +38,7 @@ def test_chains_that_stay_apart_are_told():
     assert "raise n_draws" in message
     together = Mixing.of(0.8, autoregressive(100, 4, 0.0)[:, :, None])
     assert together.warning() is None
-    assert set(together.told()) == {"acceptance", "r_hat", "ess_bulk"}
+    assert set(together.as_dict()) == {"acceptance", "r_hat", "ess_bulk"}
 
 
 def test_a_few_iterations_and_constants():

@@ -340,11 +340,13 @@ def test_the_best_epoch_is_kept():
     X, y = data()
     seen = []
 
-    def judge(mean, intercept):
+    def validation_score(mean, intercept):
         seen.append((mean.copy(), intercept.copy()))
         return -abs(len(seen) - 3.0)
 
-    q = fit_weight_posterior(problem(X, y, 6), parts(), max_epochs=6, judge=judge)
+    q = fit_weight_posterior(
+        problem(X, y, 6), parts(), max_epochs=6, validation_score=validation_score
+    )
     assert q.history["validation_log_likelihood"].tolist() == [-2, -1, 0, -1, -2, -3]
     np.testing.assert_array_equal(q.mean, seen[2][0])
     np.testing.assert_array_equal(q.intercept_mean, seen[2][1])
@@ -442,7 +444,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(monkeypatch, cut):
             intercept_scale=2.0,
             learns_scales=True,
             max_epochs=6,
-            judge=lambda mean, intercept: next(scores),
+            validation_score=lambda mean, intercept: next(scores),
             **options,
         )
 

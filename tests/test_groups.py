@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.field import repeated
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.training.data import TrainingData, split
+from bigcat.training.data import TrainingData
+from bigcat.training.validation import split
 
 
 def people(seed=3, n=600, n_test=4_000):

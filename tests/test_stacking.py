@@ -12,8 +12,9 @@ from scipy.special import log_softmax
 from bigcat import LinearClassifier
 from bigcat.linear import FullRankWeights, LinearModel
 from bigcat.noise import Gaussian, Gumbel
-from bigcat.training.data import TrainingData, split, without_duplicates
+from bigcat.training.data import TrainingData, without_duplicates
 from bigcat.training.stacking import MAX_CLASSES, ValidationScores, stack
+from bigcat.training.validation import split
 
 
 def problem(n=800, n_classes=12, seed=0, noise=None):

@@ -26,7 +26,7 @@ from bigcat.linear import LinearModel, Weights, weighted_sum
 from bigcat.solvers import DivergedError
 from bigcat.training import progress
 from bigcat.training.config import FitConfig, FitPlan
-from bigcat.training.data import TrainingData, n_validation_rows
+from bigcat.training.data import TrainingData
 from bigcat.training.ensemble import candidate_results, numbering, selection_of
 from bigcat.training.fit import (
     Callbacks,
@@ -43,6 +43,7 @@ from bigcat.training.record import Record, Stage
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stacking import Stacked, ValidationScores, max_rows_scored, stack
 from bigcat.training.state import scores_of_frequencies
+from bigcat.training.validation import n_validation_rows
 
 #: Rounds of a fit, and of one with two workers at most; fewer rounds cost quality.
 ROUNDS, ROUNDS_OF_TWO_WORKERS = 256, 128

@@ -362,7 +362,7 @@ def check_groups(groups: Any, X: Any, source: Any) -> np.ndarray | None:
     numbers: np.ndarray = np.unique(found, return_inverse=True)[1]
     if numbers.max() == 0:
         raise ValueError(
-            "groups has one group only, and whole groups are held out to judge the fit; give "
+            "groups has one group only, and whole groups are held out for validation; give "
             "groups of which there are several, or none"
         )
     return numbers

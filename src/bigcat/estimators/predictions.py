@@ -17,9 +17,9 @@ from bigcat.inference import (
     average_effects,
     inference_data,
     log_likelihood_of_draws,
-    numerical_slopes,
+    numerical_derivatives,
     quantile_names,
-    softmax_slopes,
+    softmax_derivatives,
 )
 from bigcat.inference.summary import summarise
 from bigcat.inference.table import tails_of
@@ -261,8 +261,10 @@ class PosteriorPredictions:
         check_whole("n_draws", n_draws)
         q = self.posterior_
         weights = q.sample(min(n_draws, q.covariance_form.n_kept or n_draws), random_state)
-        slopes = softmax_slopes if q.odds_are_scores else numerical_slopes(q.log_probabilities)
-        effects = average_effects(weights, X, q.intercept, slopes)
+        derivatives = (
+            softmax_derivatives if q.odds_are_scores else numerical_derivatives(q.log_probabilities)
+        )
+        effects = average_effects(weights, X, q.intercept, derivatives)
         low, high = np.quantile(effects, tails_of(level), axis=0)
         mean, names = effects.mean(axis=0), feature_names(self, intercept=False)
         return ResultsTable(

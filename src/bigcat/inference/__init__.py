@@ -4,8 +4,8 @@ from bigcat.inference.draws import inference_data, log_likelihood_of_draws
 from bigcat.inference.effects import (
     average_effects,
     effects_with_errors,
-    numerical_slopes,
-    softmax_slopes,
+    numerical_derivatives,
+    softmax_derivatives,
 )
 from bigcat.inference.likelihood import LikelihoodFit, maximise, warn_of_separation
 from bigcat.inference.table import ResultsTable, quantile_names, wald_columns
@@ -18,9 +18,9 @@ __all__ = [
     "inference_data",
     "log_likelihood_of_draws",
     "maximise",
-    "numerical_slopes",
+    "numerical_derivatives",
     "quantile_names",
-    "softmax_slopes",
+    "softmax_derivatives",
     "wald_columns",
     "warn_of_separation",
 ]

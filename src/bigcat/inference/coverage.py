@@ -15,7 +15,7 @@ from bigcat.inference.table import tails_of
 TRUTHS = ("posterior", "prior")
 #: Levels of the plot.
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-#: Rows whose intervals are judged: at the most, at the least, and so that these are all numbers.
+#: Maximal and minimal rows whose intervals are counted, and maximal number of intervals.
 MAX_ROWS, MIN_ROWS, MAX_SCORES = 300, 10, 1 << 18
 
 
@@ -170,9 +170,9 @@ class Simulation:
         n, n_classes = self.X.shape[0], self.posterior.n_classes
         n_scored = min(n, int(np.clip(MAX_SCORES // n_classes, MIN_ROWS, MAX_ROWS)))
         some = self.X[np.sort(rng.choice(n, n_scored, replace=False))]
-        return self._judge(fitted, some, truth)
+        return self._count_covered(fitted, some, truth)
 
-    def _judge(self, fitted: Posterior, X: Any, truth: Floats) -> tuple[Floats, float]:
+    def _count_covered(self, fitted: Posterior, X: Any, truth: Floats) -> tuple[Floats, float]:
         levels = self.levels()
         tails = np.concatenate([tails_of(level) for level in levels])
         mine = int(np.argmin(np.abs(levels - self.level)))

@@ -18,19 +18,19 @@ from bigcat.inference.likelihood import LikelihoodFit, _blocks, dense_design
 STEP = 1e-4
 
 
-def softmax_slopes(scores: np.ndarray) -> np.ndarray:
+def softmax_derivatives(scores: np.ndarray) -> np.ndarray:
     """Return the sum over rows of the derivatives of the softmax by the scores, (K, K)."""
     p = softmax(scores, axis=1)
-    slopes: np.ndarray = np.diag(p.sum(axis=0)) - p.T @ p
-    return slopes
+    derivatives: np.ndarray = np.diag(p.sum(axis=0)) - p.T @ p
+    return derivatives
 
 
-def numerical_slopes(
+def numerical_derivatives(
     log_probabilities: Callable[[np.ndarray], np.ndarray],
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the same for another model, by central differences."""
 
-    def slopes(scores: np.ndarray) -> np.ndarray:
+    def derivatives(scores: np.ndarray) -> np.ndarray:
         n_classes = scores.shape[1]
         found = np.empty((n_classes, n_classes))
         for k in range(n_classes):
@@ -40,14 +40,14 @@ def numerical_slopes(
             found[:, k] = (up - down).sum(axis=0) / (2.0 * STEP)
         return found
 
-    return slopes
+    return derivatives
 
 
 def average_effects(
     weights: np.ndarray,
     X: Any,
     intercept: bool,
-    slopes: Callable[[np.ndarray], np.ndarray] = softmax_slopes,
+    derivatives: Callable[[np.ndarray], np.ndarray] = softmax_derivatives,
 ) -> np.ndarray:
     """Return the average marginal effects of draws of the weights, (S, n_classes, n_features).
 
@@ -57,7 +57,7 @@ def average_effects(
         The intercept's last.
     X : array or CSR matrix of shape (n, n_features)
     intercept : bool
-    slopes : callable
+    derivatives : callable
         Derivatives of the probabilities by the scores, summed over rows.
     """
     n_features = weights.shape[2] - int(intercept)
@@ -66,7 +66,7 @@ def average_effects(
         coef, constant = drawn[:, :n_features], drawn[:, n_features:].sum(axis=1)
         total = np.zeros((len(coef), len(coef)))
         for rows in _blocks(X.shape[0], len(coef)):
-            total += slopes(np.asarray(X[rows] @ coef.T) + constant)
+            total += derivatives(np.asarray(X[rows] @ coef.T) + constant)
         effects[s] = total @ coef / X.shape[0]
     return effects
 

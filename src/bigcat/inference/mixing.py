@@ -41,13 +41,13 @@ class Mixing:
 
     @classmethod
     def of(cls, acceptance: float, seen: Floats) -> Mixing:
-        """From what was seen in each iteration; NaN where four iterations are not to be had."""
+        """Compute from numbers of each iteration; NaN with fewer than four."""
         if len(seen) < 4:
             return cls(acceptance, np.nan, np.nan)
         return cls(acceptance, float(r_hat(seen).max()), float(ess_bulk(seen).min()))
 
-    def told(self) -> dict[str, float]:
-        """For ``history_.choice``: what is known of them."""
+    def as_dict(self) -> dict[str, float]:
+        """Return the known figures, for ``history_.choice``."""
         every = {name: float(getattr(self, name)) for name in NAMES}
         return {name: value for name, value in every.items() if not np.isnan(value)}
 

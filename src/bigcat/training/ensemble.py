@@ -18,13 +18,7 @@ from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.training import ridge
 from bigcat.training.advice import warn_if_useless, warn_of_unscaled
 from bigcat.training.config import Candidate, FitConfig, FitPlan
-from bigcat.training.data import (
-    Fold,
-    TrainingData,
-    n_validation_rows,
-    split,
-    split_off_end,
-)
+from bigcat.training.data import TrainingData
 from bigcat.training.fit import (
     Callbacks,
     DivergedFit,
@@ -41,6 +35,7 @@ from bigcat.training.selection import CandidateResult, Selection
 from bigcat.training.stacking import Stacked, ValidationScores, stack
 from bigcat.training.state import State, scores_of_frequencies
 from bigcat.training.strategies import Workload, kernel_of
+from bigcat.training.validation import Fold, n_validation_rows, split, split_off_end
 
 
 def train(

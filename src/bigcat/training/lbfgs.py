@@ -54,13 +54,13 @@ class Objective:
         for start in range(0, p.n_rows, self.at_a_time):
             stop = min(start + self.at_a_time, p.n_rows)
             x = self._rows(start, stop) if self.whole is None else self.whole
-            slopes = kind.scores(matrix, x, p) + intercepts
-            values = self._values(slopes, p.labels[start:stop])
+            score_gradients = kind.scores(matrix, x, p) + intercepts
+            values = self._values(score_gradients, p.labels[start:stop])
             row_weights = p.row_weights[start:stop]
             value += float(row_weights @ values)
-            slopes *= row_weights[:, None]
-            kind.add_gradient(gradient, matrix, x, slopes, p)
-            of_intercepts += slopes.sum(axis=0)
+            score_gradients *= row_weights[:, None]
+            kind.add_gradient(gradient, matrix, x, score_gradients, p)
+            of_intercepts += score_gradients.sum(axis=0)
         value -= 0.5 * p.l2 * np.vdot(matrix, matrix)
         gradient -= p.l2 * matrix
         if not p.fit_intercept:
@@ -148,8 +148,8 @@ def run_lbfgs(
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, of_intercepts = objective(*split(theta))
-        slopes = np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
-        return -value / total, slopes
+        flat = np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
+        return -value / total, flat
 
     began, stopped = [clock()], False
 

@@ -10,8 +10,9 @@ from bigcat.rows import Sizes
 from bigcat.rows.columns import MAX_ROWS
 from bigcat.training import lbfgs, stacking
 from bigcat.training.config import Candidate, FitConfig, FitPlan
-from bigcat.training.data import MAX_ROWS_OF_FOLDS, n_validation_rows
+from bigcat.training.data import MAX_ROWS_OF_FOLDS
 from bigcat.training.strategies import Workload, strategy_for
+from bigcat.training.validation import n_validation_rows
 
 _GIB = 1 << 30
 #: Fitted weights are float32, and so are scores of models with many of them.

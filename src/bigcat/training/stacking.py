@@ -20,7 +20,8 @@ from scipy.special import logsumexp
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities_of
-from bigcat.training.data import MIN_VALIDATION_ROWS, TrainingData
+from bigcat.training.data import TrainingData
+from bigcat.training.validation import MIN_VALIDATION_ROWS
 
 #: Scores that are worked out, of all classes: beyond them fewer rows are looked at.
 MAX_SCORES = 1 << 27
@@ -201,10 +202,10 @@ def _best_weights(found: ValidationScores, noise: Noise) -> np.ndarray:
         sums = p.sum(axis=1)
         p *= (row_weights / sums).astype(np.float32)[:, None]
         expected = [np.einsum("nk,nk->n", p, s).sum(dtype=np.float64) for s in found.scores]
-        slopes = found.scores[:, :, 0] @ row_weights - expected
+        gradients = found.scores[:, :, 0] @ row_weights - expected
         doubt = weights - prior
         value = row_weights @ (own - top - np.log(sums))
-        return float(0.5 * precision * doubt @ doubt - value), precision * doubt - slopes
+        return float(0.5 * precision * doubt @ doubt - value), precision * doubt - gradients
 
     bounds = [(0.0, None)] * len(prior)
     if noise.softmax:

@@ -263,27 +263,27 @@ class AllVectors(KernelStrategy):
 
         hidden = np.asarray(x @ features)
         hidden *= unit
-        slopes = hidden @ vectors.T
-        slopes += state.intercepts
-        slopes -= slopes.max(axis=1, keepdims=True)
-        own = slopes[places, labels].astype(np.float64)
-        np.exp(slopes, out=slopes)
-        slopes[places, labels] = 0.0
-        others = slopes.sum(axis=1, dtype=np.float64)
+        score_gradients = hidden @ vectors.T
+        score_gradients += state.intercepts
+        score_gradients -= score_gradients.max(axis=1, keepdims=True)
+        own = score_gradients[places, labels].astype(np.float64)
+        np.exp(score_gradients, out=score_gradients)
+        score_gradients[places, labels] = 0.0
+        others = score_gradients.sum(axis=1, dtype=np.float64)
         totals = others + np.exp(own)
         value = float(row_weights @ (own - np.log(totals)))
         factors = row_weights * p.plan.gradient_scale / len(members)
-        slopes *= (-factors / totals).astype(number)[:, None]
-        slopes *= slopes < -MIN_GRADIENT
-        slopes[places, labels] = factors * others / totals
+        score_gradients *= (-factors / totals).astype(number)[:, None]
+        score_gradients *= score_gradients < -MIN_GRADIENT
+        score_gradients[places, labels] = factors * others / totals
 
-        back = slopes @ vectors
+        back = score_gradients @ vectors
         back *= unit
         moves, states = number(step_rate), state.weights_state
-        _move(p.solver, moves, vectors, states[:n_classes], slopes.T @ hidden)
+        _move(p.solver, moves, vectors, states[:n_classes], score_gradients.T @ hidden)
         if p.plan.fit_intercept:
             intercept_rate = number(step_rate * p.plan.intercept_scale)
-            gradient = slopes.sum(axis=0)
+            gradient = score_gradients.sum(axis=0)
             _move(p.solver, intercept_rate, state.intercepts, state.intercepts_state, gradient)
         if not scipy.sparse.issparse(x):
             _move(p.solver, moves, features, states[n_classes:], x.T @ back)

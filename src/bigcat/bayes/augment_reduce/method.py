@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bigcat import noise as noises
-from bigcat.bayes.augment_reduce.passes import Judge, WeightPosterior, fit_weight_posterior
+from bigcat.bayes.augment_reduce.passes import (
+    ValidationScore,
+    WeightPosterior,
+    fit_weight_posterior,
+)
 from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
@@ -24,8 +28,9 @@ from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.samplers import Uniform
 from bigcat.solvers import AdaGrad
 from bigcat.training.advice import warn_of_unscaled
-from bigcat.training.data import TrainingData, split
+from bigcat.training.data import TrainingData
 from bigcat.training.stopping import EarlyStopping
+from bigcat.training.validation import split
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,7 +137,7 @@ class AugmentReducePosterior(PosteriorMethod):
 
     def fit(self, task: Task) -> FittedPosterior:
         scale, intercept_scale = self._scales(task.prior)
-        sample, judge = task.sample, None
+        sample, validation_score = task.sample, None
         parts, n_classes = self.parts(), task.n_classes
         warn_of_unscaled(sample, parts.solver)
         if self.validation_fraction is not None:
@@ -144,7 +149,7 @@ class AugmentReducePosterior(PosteriorMethod):
                 )
             held_out = sample.take(folds[0].held_out)
             sample = sample.take(folds[0].kept)
-            judge = _judge(parts.noise, held_out)
+            validation_score = _validation_score(parts.noise, held_out)
         X, labels, row_weights, _ = sample
         problem = Problem(
             as_rows(X, FullRank().working_dtype(X.dtype, X.shape[1], n_classes)),
@@ -164,7 +169,7 @@ class AugmentReducePosterior(PosteriorMethod):
             max_epochs=int(self.max_epochs),
             random_state=task.random_state,
             stop=EarlyStopping(None, int(self.n_iter_no_change), float(self.tol)),
-            judge=judge,
+            validation_score=validation_score,
             progress=task.progress,
             checkpointer=task.checkpointer,
         )
@@ -219,11 +224,11 @@ def _learns_one_scale(prior: Prior) -> bool:
     return isinstance(prior, LearnedScale) and prior.per == "all"
 
 
-def _judge(noise: Noise, held_out: TrainingData) -> Judge:
+def _validation_score(noise: Noise, held_out: TrainingData) -> ValidationScore:
     """Return a function with the mean log-likelihood of held-out rows."""
 
-    def judge(mean: np.ndarray, intercept: np.ndarray) -> float:
+    def validation_score(mean: np.ndarray, intercept: np.ndarray) -> float:
         model = LinearModel(FullRankWeights(mean), intercept, noise)
         return model.mean_log_likelihood(*held_out[:3])
 
-    return judge
+    return validation_score

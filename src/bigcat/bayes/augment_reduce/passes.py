@@ -78,7 +78,7 @@ MAX_STAMPS = 1 << 30
 _COUNTS = ("epochs_made", "epoch", "iteration", "now", "done", "value", "kl", "last_kl")
 
 #: Says how good means of weights and intercepts are, by rows that are not in the problem.
-Judge = Callable[[np.ndarray, np.ndarray], float]
+ValidationScore = Callable[[np.ndarray, np.ndarray], float]
 
 
 def bound_tag(parts: Parts) -> Any:
@@ -248,7 +248,7 @@ def fit_weight_posterior(
     shuffle: bool = True,
     random_state: np.random.RandomState | None = None,
     stop: EarlyStopping | None = None,
-    judge: Judge | None = None,
+    validation_score: ValidationScore | None = None,
     progress: bool | str = False,
     checkpointer: Checkpointer = NO_CHECKPOINTS,
 ) -> WeightPosterior:
@@ -272,10 +272,11 @@ def fit_weight_posterior(
         Both scales are where the fit begins; after each pass over all weights they become what
         maximises the ELBO.
     stop : EarlyStopping, optional
-        Told each epoch's ELBO, or what `judge` says of it; None makes all epochs.
-    judge : callable
-        Of the means of weights and intercepts after each epoch: how good they are on rows that are
-        not in `problem`.  The best epoch's posterior is returned.
+        Stopping rule for the ELBO of each epoch, or for its `validation_score`; None makes all
+        epochs.
+    validation_score : callable
+        Score of the means of weights and intercepts on validation rows, after each epoch. The
+        posterior of the best epoch is returned.
     progress : {"auto", True, False}
         A progress bar.
     checkpointer : Checkpointer
@@ -309,19 +310,19 @@ def fit_weight_posterior(
         shuffle=shuffle,
         random_state=random_state or np.random.RandomState(0),
         learns_scales=learns_scales,
-        settles_always=judge is not None,
+        settles_always=validation_score is not None,
     )
     with _progress.reporter(progress, max_epochs, parts.bound.name, "ELBO") as report:
         record = Record(stop, report, max_epochs)
-        run_epochs(passes, max_epochs, _Watched(passes, record, judge), checkpointer)
-    return _outcome(passes, record, judge is not None)
+        run_epochs(passes, max_epochs, _Watched(passes, record, validation_score), checkpointer)
+    return _result(passes, record, validation_score is not None)
 
 
-def _outcome(passes: PosteriorPasses, record: Record, judged: bool) -> WeightPosterior:
+def _result(passes: PosteriorPasses, record: Record, validated: bool) -> WeightPosterior:
     """Return the last epoch's posterior, or the best one's; DivergedError unless finite."""
     best: WeightPosterior | None = record.best.kept
     found = passes.posterior() if best is None else best
-    elbos = record.history["elbo"][: record.best.epoch if judged else None]
+    elbos = record.history["elbo"][: record.best.epoch if validated else None]
     finite = elbos[np.isfinite(elbos)]
     if not len(finite) or not np.isfinite(found.mean.sum() + found.intercept_mean.sum()):
         raise DivergedError(
@@ -333,10 +334,12 @@ def _outcome(passes: PosteriorPasses, record: Record, judged: bool) -> WeightPos
 
 
 class _Watched:
-    """Tells a record what the loop tells, in terms of the ELBO."""
+    """Listener that passes the ELBO or the validation score of each epoch to a record."""
 
-    def __init__(self, passes: PosteriorPasses, record: Record, judge: Judge | None) -> None:
-        self.passes, self.record, self.judge = passes, record, judge
+    def __init__(
+        self, passes: PosteriorPasses, record: Record, validation_score: ValidationScore | None
+    ) -> None:
+        self.passes, self.record, self.validation_score = passes, record, validation_score
         self.compiled = record.compiled
 
     def chunk_done(self, part: float, value: float) -> None:
@@ -351,10 +354,10 @@ class _Watched:
             "kl": p.kl / p.total_weight,
             "validation_log_likelihood": math.nan,
         }
-        if self.judge is None:
+        if self.validation_score is None:
             return self.record.add(seconds, columns, watched=columns["elbo"])
         now = p.posterior()
-        score = self.judge(now.mean, now.intercept_mean)
+        score = self.validation_score(now.mean, now.intercept_mean)
         columns["validation_log_likelihood"] = score
         return self.record.add(seconds, columns, watched=score, keep=now.with_own_means)
 

@@ -72,16 +72,16 @@ class Likelihood:
 
     def values(self, stack: Floats) -> Floats:
         """Log-likelihoods, (C,)."""
-        return self._sums(stack, slopes=False)[0]
+        return self._sums(stack, with_gradients=False)[0]
 
     def gradients(self, stack: Floats) -> tuple[Floats, Floats]:
         """Log-likelihoods (C,) and their gradients (C, K, M)."""
         self.n_gradients += len(stack)
-        values, gradients = self._sums(stack, slopes=True)
+        values, gradients = self._sums(stack, with_gradients=True)
         assert gradients is not None
         return values, gradients
 
-    def _sums(self, stack: Floats, slopes: bool) -> tuple[Floats, Floats | None]:
+    def _sums(self, stack: Floats, with_gradients: bool) -> tuple[Floats, Floats | None]:
         n_chains, n_classes, n_columns = stack.shape
         weights = np.ascontiguousarray(stack.reshape(-1, n_columns), dtype=self.dtype)
 
@@ -91,15 +91,15 @@ class Likelihood:
 
         def of_rows(part: slice) -> tuple[Floats, Floats | None]:
             values = np.zeros(n_chains)
-            gradient = np.zeros(weights.shape) if slopes else None
+            gradient = np.zeros(weights.shape) if with_gradients else None
             for first in range(part.start, part.stop, step * CHUNKS_SUMMED):
                 last = min(first + step * CHUNKS_SUMMED, part.stop)
-                total = np.zeros(weights.shape, self.dtype) if slopes else None
+                total = np.zeros(weights.shape, self.dtype) if with_gradients else None
                 for start in range(first, last, step):
                     rows = slice(start, min(start + step, last))
                     x = self.rows[rows]
                     scores = self._scores(x, weights).reshape(n_chains, n_classes, -1)
-                    self._add_values(scores, rows, small, slopes, values)
+                    self._add_values(scores, rows, small, with_gradients, values)
                     if total is not None:
                         self._add_products(scores.reshape(len(weights), -1), x, total)
                 if gradient is not None and total is not None:
@@ -109,7 +109,7 @@ class Likelihood:
         with one_blas_thread:
             found = map_on_threads(of_rows, self._parts(len(weights)), self.n_threads)
         total = np.sum([values for values, _ in found], axis=0)
-        if not slopes:
+        if not with_gradients:
             return total, None
         gradients = np.sum([g for _, g in found if g is not None], axis=0)
         return total, gradients.reshape(stack.shape)
@@ -119,14 +119,14 @@ class Likelihood:
         scores: Floats = (x @ weights.T).T if self.design.sparse else weights @ x.T
         return np.ascontiguousarray(scores)
 
-    def _add_products(self, slopes: Floats, x: Any, total: Floats) -> None:
-        """Add sums over rows of slopes (C K, n) times rows to a total (C K, M)."""
+    def _add_products(self, score_gradients: Floats, x: Any, total: Floats) -> None:
+        """Add sums over rows of score_gradients (C K, n) times rows to a total (C K, M)."""
         if self.design.sparse:
-            total += (x.T @ slopes.T).T
+            total += (x.T @ score_gradients.T).T
         else:  # transposed matrices are in the order that BLAS has, so that it adds in place
             # Not kept with the object, which a cluster sends about, and pickle knows no such thing.
             gemm = get_blas_funcs("gemm", dtype=self.dtype)
-            gemm(1.0, x.T, slopes.T, beta=1.0, c=total.T, overwrite_c=True)
+            gemm(1.0, x.T, score_gradients.T, beta=1.0, c=total.T, overwrite_c=True)
 
     def _parts(self, width: int) -> list[slice]:
         """Rows for each thread: one part where there is little to do."""
@@ -136,34 +136,36 @@ class Likelihood:
         return [slice(a, min(a + size, n)) for a in range(0, n, size)]
 
     def _add_values(
-        self, scores: Floats, rows: slice, small: bool, slopes: bool, values: Floats
+        self, scores: Floats, rows: slice, small: bool, with_gradients: bool, values: Floats
     ) -> None:
-        """Add the sums over the rows for each chain; scores (C, K, n) become slopes if asked."""
+        """Add the sums over the rows for each chain; scores (C, K, n) may become gradients."""
         row_weights = self.design.row_weights[rows]
         labels = self.labels[rows]
         if self.noise.softmax:
-            softmax_rows(scores, labels, row_weights, small, slopes, values)
+            softmax_rows(scores, labels, row_weights, small, with_gradients, values)
         else:
-            values += self._by_quadrature(scores, labels, row_weights, slopes)
+            values += self._by_quadrature(scores, labels, row_weights, with_gradients)
 
     def _by_quadrature(
-        self, scores: Floats, labels: np.ndarray, row_weights: Floats, slopes: bool
+        self, scores: Floats, labels: np.ndarray, row_weights: Floats, with_gradients: bool
     ) -> Floats:
         n_chains, n_classes, n = scores.shape
         flat = np.ascontiguousarray(scores.transpose(0, 2, 1)).reshape(-1, n_classes)
-        values = self._rows_by_quadrature(flat, np.tile(labels, n_chains), slopes)
-        if slopes:
+        values = self._rows_by_quadrature(flat, np.tile(labels, n_chains), with_gradients)
+        if with_gradients:
             found = flat.reshape(n_chains, n, n_classes) * row_weights[:, None]
             scores[:] = found.transpose(0, 2, 1)
         return values.reshape(n_chains, n) @ row_weights
 
-    def _rows_by_quadrature(self, scores: Floats, labels: np.ndarray, slopes: bool) -> Floats:
-        """Values of rows (n, K), whose scores become slopes if asked."""
+    def _rows_by_quadrature(
+        self, scores: Floats, labels: np.ndarray, with_gradients: bool
+    ) -> Floats:
+        """Return values of rows (n, K); their scores become gradients on request."""
         values, local = np.empty(len(scores)), np.empty((len(scores), 1))
         order = np.arange(scores.shape[1])
         rng = new_state(np.random.RandomState(0))
         tag = LIKELIHOOD.lower(self.noise)
-        full_rows(tag, rng, scores, labels, 0, order, local, values, scores, slopes)
+        full_rows(tag, rng, scores, labels, 0, order, local, values, scores, with_gradients)
         return values
 
     # Curvature
@@ -182,7 +184,7 @@ class Likelihood:
         p /= p.sum(axis=1, keepdims=True)
         return p
 
-    def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
+    def score_derivatives(self, weights: Floats, rows: slice, label: int) -> Floats:
         """Return d log p(label) / d scores for some rows, (n, K)."""
         scores = np.ascontiguousarray(self.design.rows[rows] @ weights.T)
         self._rows_by_quadrature(scores, np.full(len(scores), label), True)
@@ -200,7 +202,7 @@ class Likelihood:
         p = self.probabilities(weights, rows)
         total = np.zeros_like(p)
         for label in range(self.n_classes):
-            total += p[:, label : label + 1] * self.score_slopes(weights, rows, label) ** 2
+            total += p[:, label : label + 1] * self.score_derivatives(weights, rows, label) ** 2
         return total
 
 

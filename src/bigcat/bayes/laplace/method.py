@@ -313,7 +313,7 @@ class _Fit:
         with self._progress(128 + n_kept * most_every) as tell:
             drawn = chains.run(n_kept, every, most_every, lambda: tell(chains.prior))
         assert self.history.choice is not None
-        self.history.choice |= {"chains": n_chains, **drawn.mixing.told()}
+        self.history.choice |= {"chains": n_chains, **drawn.mixing.as_dict()}
         warning = drawn.mixing.warning()
         if warning is not None:
             warn_caller(warning, ConvergenceWarning)

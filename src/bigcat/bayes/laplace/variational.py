@@ -63,7 +63,7 @@ class ClosestGaussian:
         self.deviations = self._score_deviations()
         around = self.whitening
 
-        def slopes(u: Floats) -> tuple[float, Floats]:
+        def gradients(u: Floats) -> tuple[float, Floats]:
             mean = around.to_weights(u[None])[0]
             value, gradient = self._expected(mean)
             away = mean - prior_mean
@@ -71,7 +71,7 @@ class ClosestGaussian:
             return value, around.pulled((gradient - precision * away)[None])[0]
 
         with one_blas_thread:
-            u = ascend(slopes, np.zeros_like(around.mode), self.n_steps)
+            u = ascend(gradients, np.zeros_like(around.mode), self.n_steps)
             mean = around.to_weights(u[None])[0]
             sums = BlockSums(len(mean), mean.shape[1], self.likelihood.dtype)
             self._add_curvature(mean, sums)
@@ -107,8 +107,8 @@ class ClosestGaussian:
                 softmax_rows(scores, likelihood.labels[rows], row_weights, False, True, values)
                 total += float(values.mean())
                 x = likelihood.rows[rows]
-                slopes = scores.mean(axis=0)
-                found = slopes @ x if not design.sparse else (x.T @ slopes.T).T
+                gradients = scores.mean(axis=0)
+                found = gradients @ x if not design.sparse else (x.T @ gradients.T).T
                 gradient += np.asarray(found, np.float32)
             return total, gradient
 

@@ -135,8 +135,8 @@ def joint_precision(likelihood: Likelihood, weights: Floats, prior: Floats) -> F
                 total[own, own] += root.T @ root
             continue
         for label in range(n_classes):
-            slopes = likelihood.score_slopes(weights, rows, label)
-            wide = _outer(slopes * (np.sqrt(p[:, label]) * row_weights)[:, None], x)
+            derivatives = likelihood.score_derivatives(weights, rows, label)
+            wide = _outer(derivatives * (np.sqrt(p[:, label]) * row_weights)[:, None], x)
             total += wide.T @ wide
     total[np.diag_indices(size)] += np.broadcast_to(prior, likelihood.shape).ravel()
     return total
