@@ -56,5 +56,6 @@ def _paired(rng: np.random.Generator) -> LinearClassifier:
     weights = PairedWeights(low, offsets, pairs, rng.normal(size=4).astype(np.float32))
     model = LinearClassifier(rank=2)
     model.restore(weights, rng.normal(size=4).astype(np.float32), np.arange(4), History([]))
-    model.n_features_in_, model.exact_classes_ = 5, np.arange(0)
+    model.n_features_in_, model.class_count_ = 5, np.full(4, 3)
+    model.exact_classes_ = np.arange(0)
     return model

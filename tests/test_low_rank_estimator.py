@@ -108,15 +108,15 @@ def test_fitted_attributes_of_low_and_full_rank(data):
     assert model.class_embedding_.shape == (N_CLASSES, 2)
     assert model.intercept_.shape == (N_CLASSES,)
     assert {getattr(model, name).dtype for name in FACTORS} == {np.dtype(np.float32)}
-    assert not hasattr(model, "coef_")
-    scores = X @ model.embedding_ @ model.class_embedding_.T + model.intercept_
+    np.testing.assert_allclose(model.coef_, model.class_embedding_ @ model.embedding_.T, rtol=1e-6)
+    scores = X @ model.coef_.T + model.intercept_
     np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-4, atol=1e-5)
     model.set_params(rank=None, solver="sgd").fit(X, y)
     assert model.coef_.shape == (N_CLASSES, N_FEATURES)
     assert not hasattr(model, "embedding_")
     assert not hasattr(model, "class_embedding_")
     model.set_params(rank=3, solver="adagrad").fit(X, y)
-    assert not hasattr(model, "coef_")
+    assert model.coef_.shape == (N_CLASSES, N_FEATURES)
     assert model.embedding_.shape == (N_FEATURES, 3)
 
 

@@ -131,7 +131,9 @@ def files_of_ones_own(tmp_path, monkeypatch):
     """The files that pages speak of, in a folder of their own."""
     rng = np.random.default_rng(0)
     sounds = {"cat": "meow purr", "dog": "bark growl", "cow": "moo low"}
-    for file, n in (("train.tsv", 240), ("test.tsv", 60), ("new.txt", 5)):
+    sizes = {"train.tsv": 240, "test.tsv": 60, "new.txt": 5, "history.tsv": 120}
+    sizes |= {"monday.tsv": 30, "tuesday.tsv": 40, "wednesday.tsv": 20}
+    for file, n in sizes.items():
         lines = []
         for label in rng.choice(list(sounds), n):
             words = f"{rng.choice(sounds[label].split())} loud {rng.choice(['a', 'b'])}"

@@ -232,7 +232,7 @@ def test_an_index_for_a_recall(monkeypatch):
     below = [recall for expansion, recall in recalls if expansion < index.expansion]
     assert all(recall < 0.97 for recall in below)
     seconds["seconds"] = 3.0
-    with pytest.raises(ValueError, match="a look at all classes 2 s; take predict_top_k"):
+    with pytest.raises(ValueError, match="a scan of all classes 2 s; use predict_top_k"):
         TopKIndex.for_recall(model, X, recall=0.5, k=3, n_threads=1)
     with pytest.raises(ValueError, match=r"recall=1\.5 must be above 0 and at most 1"):
         TopKIndex.for_recall(model, X, recall=1.5)

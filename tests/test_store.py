@@ -31,6 +31,7 @@ def make_model(classes=None, K=6, D=4, order="C", **params):
     model.coef_ = np.asfortranarray(coef) if order == "F" else coef
     model.intercept_ = rng.normal(size=K).astype(np.float32)
     model.classes_ = np.arange(K) * 7 if classes is None else classes
+    model.class_count_ = np.arange(1, K + 1)
     model.n_features_in_ = D
     model.n_iter_ = 2
     model.history_ = History(

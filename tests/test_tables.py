@@ -305,13 +305,3 @@ def test_columns_come_back_from_a_file(tmp_path, options):
     again = read(path, label_column="kind", columns=found)
     assert type(again.X) is type(train.X)
     assert abs(again.X - train.X).max() == 0.0
-
-
-def test_a_model_without_names_says_so(tmp_path, capsys):
-    X = np.array([rows()[name] for name in ("height", "weight")], np.float32).T
-    model = bigcat.LinearClassifier(random_state=0).fit(X, rows()["kind"])
-    path = tmp_path / "model.safetensors"
-    bigcat.save_model(model, path, extra={"form": "csv"})
-    data = plain(tmp_path / "a.csv", rows(), ["height", "weight", "kind"])
-    assert main(["evaluate", str(path), data, "--label-column", "kind"]) == 0
-    assert "columns count by their order" in capsys.readouterr().err

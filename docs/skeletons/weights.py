@@ -16,7 +16,7 @@ from bigcat import LinearClassifier, linear
 from bigcat.auto import Parameters, plan_for
 from bigcat.linear import Weights, WeightsKind
 from bigcat.linear.labels import classes_of
-from bigcat.linear.weights import Operands, contiguous
+from bigcat.linear.weights import Operands, contiguous, spread
 from bigcat.rows import Sizes, as_rows
 from bigcat.training.data import TrainingData
 from bigcat.training.ensemble import train
@@ -103,6 +103,9 @@ class GroupedWeights(Weights):
 
     def reordered(self, places, n_threads):
         return self.take(places)
+
+    def grown(self, places, n_classes):
+        return GroupedWeights(spread(self.classes, places, n_classes), self.groups)
 
 
 # The kind, before any weights exist
@@ -201,5 +204,5 @@ def fit(X, y, kind, **parameters):
     data = TrainingData(X, labels, np.ones(len(labels)))
     result = train(plan, data, classes, np.random.RandomState(0))
     model.restore(result.weights, result.intercept, classes, result.history)
-    model.n_features_in_ = X.shape[1]
+    model.n_features_in_, model.class_count_ = X.shape[1], np.bincount(labels)
     return model

@@ -478,8 +478,8 @@ class LinearClassifier(LinearPredictions):
         --------
         >>> from bigcat import LinearClassifier
         >>> several, one = LinearClassifier(n_threads=1), LinearClassifier(rank=256, n_threads=1)
-        >>> several.memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
-        0.7...
+        >>> round(several.memory_forecast(10**5, 20_000, 10_000) / 2**30, 1)  # GiB
+        0.7
         >>> one.memory_forecast(10**5, 20_000, 10_000) / 2**30
         0.3...
         """

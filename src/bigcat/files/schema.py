@@ -26,7 +26,7 @@ SCHEMA: dict[str, Any] = {
     "noise": ({"name": str, "custom": bool},),
     "fitted": {
         "classes": dict,
-        "class_count": dict | None,
+        "class_count": dict,
         "exact_classes": dict | None,
         "feature_names_in": dict | None,
         "n_features_in": lambda value: is_whole(value, 1),

@@ -352,9 +352,7 @@ def _check_fitted(fitted: dict[str, Any]) -> None:
         raise ValueError("classes are not in ascending order, each of them once")
     if fitted["exact_classes"] is not None and not np.isin(fitted["exact_classes"], classes).all():
         raise ValueError("exact_classes holds labels that are not among the classes")
-    if count is not None and (
-        (count.shape, count.dtype.kind) != (classes.shape, "i") or count.min() < 0
-    ):
+    if (count.shape, count.dtype.kind) != (classes.shape, "i") or count.min() < 0:
         raise ValueError(f"class_count is not one number of rows for {len(classes)} classes")
     if names is not None and names.shape != (n_features,):
         raise ValueError(f"feature_names_in has shape {names.shape} for {n_features} features")
