@@ -140,7 +140,7 @@ READ_ONLY = """
         FullRankWeights(np.ones((3, 2), np.float32)), np.zeros(3, np.float32), np.arange(3),
         History([]),
     )
-    model.n_features_in_ = 2
+    model.n_features_in_, model.class_count_ = 2, np.ones(len(model.intercept_), int)
     bigcat.save_model(model, os.path.join(folder, "there"))
     os.chmod(folder, 0o555)
     if os.geteuid() == 0:  # who may write everywhere

@@ -29,7 +29,7 @@ def model_of(number: int, size: int = 1000) -> LinearClassifier:
     weights = FullRankWeights(np.full((size, size), number, np.float32))
     model = LinearClassifier(max_epochs=number)
     model.restore(weights, np.zeros(size, np.float32), np.arange(size), History([]))
-    model.n_features_in_ = size
+    model.n_features_in_, model.class_count_ = size, np.ones(size, int)
     return model
 
 
