@@ -130,12 +130,16 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     (True, (3, 5))
     """
 
-    #: Names of scikit-learn's parameters, with the place of each here.
+    #: Names of parameters that other estimators have, with the place of each here.
     moved: ClassVar[dict[str, str]] = {
         "C": "prior=GaussianPrior(scale=sqrt(C))",
         "l2": "prior=GaussianPrior(scale=1 / sqrt(l2))",
         "max_iter": "it in the method: method=IndependentBinary(max_iter=200)",
         "max_epochs": "it in the method: method=AugmentReducePosterior(max_epochs=200)",
+        "n_negatives": "it in the method: method=AugmentReducePosterior(n_negatives=50)",
+        "n_jobs": "n_threads",
+        "verbose": "progress",
+        "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
     }
 
     @explains_unknown

@@ -272,8 +272,8 @@ def _one_kind_of_labels(y: Any) -> Any:
 
 
 def check_finite(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Raise with the rows that hold NaN or infinity, and with the columns that have names."""
-    values = X.data if scipy.sparse.issparse(X) else X
+    """Raise with rows and columns that hold NaN or infinity."""
+    values = X.data[: X.indptr[-1]] if scipy.sparse.issparse(X) else X
     if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
         return
     bad = ~np.isfinite(values)
@@ -284,14 +284,14 @@ def check_finite(X: Any, names: Sequence[Any] | None = None) -> None:
     )
     if scipy.sparse.issparse(X):
         rows = np.unique(np.searchsorted(X.indptr, np.flatnonzero(bad), side="right") - 1)
+        columns = np.unique(X.indices[: len(bad)][bad])
     else:
-        rows = np.flatnonzero(bad.any(axis=1))
-    where, remedy = _listed("row", rows), "drop or impute them"
-    if names is not None and not scipy.sparse.issparse(X):
-        columns = np.array([repr(name) for name, odd in zip(names, bad.any(axis=0)) if odd])
-        where += f" of {_listed('column', columns)}"
-        remedy += ", for example by scikit-learn's SimpleImputer"
-    raise ValueError(f"X holds {kinds} in {where}; {remedy}")
+        rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
+    shown = columns if names is None else np.array([repr(names[k]) for k in columns])
+    raise ValueError(
+        f"X holds {kinds} in {_listed('row', rows)} of {_listed('column', shown)}; drop or "
+        "impute them (scikit-learn's SimpleImputer replaces NaN)"
+    )
 
 
 def check_sizes(X: Any) -> None:

@@ -204,8 +204,20 @@ class LinearClassifier(LinearPredictions):
     0
     """
 
-    #: Names of parameters that were moved, with their new places.
+    #: Names of parameters that other estimators have, with the place of each here.
     moved: ClassVar[dict[str, str]] = {
+        "C": "l2, which is 1/C",
+        "max_iter": "max_epochs",
+        "n_jobs": "n_threads",
+        "verbose": "progress",
+        "learning_rate": "the solver: solver=AdaGrad(learning_rate=0.1)",
+        "batch_size": "the solver: solver=AdaGrad(batch_size=128)",
+        "init": "the solver: solver=AdaGrad(init='zero')",
+        "tol": "its part: solver=LBFGS(tol=1e-6) or early_stopping=EarlyStopping(tol=1e-3)",
+        "n_negatives": "the sampler: sampler=Uniform(n_negatives=32)",
+        "validation_fraction": "early_stopping=EarlyStopping(validation_fraction=0.1)",
+        "n_iter_no_change": "early_stopping=EarlyStopping(patience=5)",
+        "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
         "callbacks": "progress, which takes functions: progress=[function]",
         "warm_start": "it in fit: fit(X, y, warm_start=True)",
     }
