@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -74,6 +75,39 @@ def test_many_threads_predict_by_one_model(request, kind, sparse):
         found = list(pool.map(lambda part: answers(fresh, part), parts))
     for one, other in zip(found, expected):
         assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LinearClassifier(method="exact", solver="lbfgs", l2=1.0), BayesianClassifier(random_state=0)],
+)
+def test_predictions_during_fits_are_of_one_model(model):
+    """Fits to other numbers of rows, features and classes go on while others predict."""
+    sets = [rows(n_classes=3), rows(n_classes=5)]
+    sets = [(X[:300, : 2 + 2 * i], [f"{i}{k}" for k in y[:300]]) for i, (X, y) in enumerate(sets)]
+    known = [sorted(set(y)) for _, y in sets]
+    model.fit(*sets[0])
+    ended = threading.Event()
+
+    def predict(i):
+        found = 0
+        while not ended.is_set():
+            try:
+                labels, proba = model.predict(sets[i][0][:5]), model.predict_proba(sets[i][0][:5])
+            except ValueError as error:
+                assert "features" in str(error)  # noqa: PT017
+                continue
+            assert set(labels) <= set(known[i])
+            assert proba.shape == (5, len(known[i]))
+            found += 1
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        numbers = [pool.submit(predict, i) for i in (0, 1)]
+        for i in range(20):
+            model.fit(*sets[(i + 1) % 2])
+        ended.set()
+        assert min(number.result() for number in numbers) > 0
 
 
 def test_many_threads_fit_models_of_their_own():
