@@ -166,6 +166,7 @@ READ_ONLY = """
     import numpy as np
     import bigcat
     from bigcat.estimators import History
+    from bigcat.estimators.checkpoint_folder import CheckpointError
     from bigcat.linear import FullRankWeights
 
     folder = sys.argv[1]
@@ -187,7 +188,7 @@ READ_ONLY = """
     fit = bigcat.LinearClassifier(checkpoint=os.path.join(folder, "fit"), random_state=0)
     try:
         fit.fit(np.eye(30), np.arange(30) % 3)
-    except PermissionError as error:
+    except CheckpointError as error:
         print(error)
     print(bigcat.load_model(os.path.join(folder, "there")).coef_.sum(), os.listdir(folder))
 """
@@ -210,5 +211,5 @@ def test_a_folder_that_is_read_only():
     words = done.stdout.splitlines()
     assert len(words) == 4, done.stdout
     assert all("no permission to write to the folder" in line for line in words[:2])
-    assert "fit" in words[2]
+    assert "could not begin a checkpoint" in words[2]
     assert words[3] == "6.0 ['there']"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 Estimator = TypeVar("Estimator")
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def shallow_copy(estimator: Estimator) -> Estimator:
@@ -22,13 +21,11 @@ def shallow_copy(estimator: Estimator) -> Estimator:
     return other
 
 
-def consistent(
-    method: Callable[Concatenate[Estimator, Arguments], Result],
-) -> Callable[Concatenate[Estimator, Arguments], Result]:
+def consistent(method: Method) -> Method:
     """Make a method work on a shallow copy of its estimator."""
 
     @functools.wraps(method)
-    def called(self: Estimator, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+    def called(self: Any, *args: Any, **options: Any) -> Any:
         return method(shallow_copy(self), *args, **options)
 
-    return called
+    return cast(Method, called)

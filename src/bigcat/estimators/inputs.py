@@ -36,8 +36,9 @@ _X_OPTIONS: dict[str, Any] = {
 #: Types that are labels whatever their values: whole numbers, yes and no, texts.  To find that out
 #: takes scikit-learn longer than a small batch is trained on.
 LABEL_KINDS = "iubU"
-#: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them.
-MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e100, 1e12
+#: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them: with
+#: 1e12 the curvature of a posterior is not positive definite any more.
+MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e9, 1e12
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -336,8 +337,9 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     least, most = float(weights[weights > 0.0].min()), float(weights.max())
     if most > MAX_WEIGHT or least < 1.0 / MAX_WEIGHT:
         raise ValueError(
-            f"sample_weight goes from {least:.3g} to {most:.3g}, and sums of squares of such "
-            "numbers overflow or vanish; divide the weights by their mean"
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and a weight counts rows: fits "
+            f"are accurate from {1.0 / MAX_WEIGHT:g} to {MAX_WEIGHT:g}; divide the weights by "
+            "their mean"
         )
     if most > MAX_WEIGHT_RATIO * least:
         raise ValueError(
