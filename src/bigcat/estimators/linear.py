@@ -68,7 +68,7 @@ def _check_number(classes: np.ndarray, before: np.ndarray | None, max_classes: i
     check_whole("max_classes", max_classes)
     if len(classes) > max_classes:
         new = classes if before is None else np.setdiff1d(classes, before)
-        shown = ", ".join(map(repr, new[:5].tolist()))
+        shown = ", ".join(map(repr, new[:5].tolist())) or "none"
         raise ValueError(
             f"the model would have {len(classes):,} classes, more than max_classes={max_classes}; "
             f"new are {shown}{' and others' if len(new) > 5 else ''}; look at the labels, or raise "
