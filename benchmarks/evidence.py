@@ -1,4 +1,4 @@
-"""`evidence_` of the default posterior beside importance sampling, and nested models told apart."""
+"""`evidence_` of the default posterior beside importance sampling; comparison of nested models."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def nested_pair(seed: int) -> tuple[float, float]:
 
 
 def nested_pairs() -> None:
-    """Pairs whose better model `evidence_` finds, of those that are clear."""
+    """Count the clear pairs whose better model `evidence_` finds."""
     pairs: list[tuple[float, float]] = []
     seed = 0
     while len(pairs) < N_PAIRS:

@@ -57,7 +57,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Those of docs/results/posterior.md."""
+    """Return the cases of docs/results/posterior.md."""
     sizes = itertools.product((2, 5, 20, 200, 1_000), (5, 20, 200), (5, 50, 200))
     found = [Case(*size) for size in sizes if size[:2] != (1_000, 200)]
     found += [Case(1_000, 50, d) for d in (5, 50, 200)]  # 200 rows per class take minutes
@@ -75,7 +75,7 @@ def cases() -> list[Case]:
 
 
 def cases_of_nuts() -> list[Case]:
-    """Those of the above that are small enough for NUTS, which has dense rows and the softmax."""
+    """Return the cases for NUTS: small, dense rows, softmax."""
     found = [c for c in cases() if c.rows != "sparse" and c.noise == "gumbel"]
     return [c for c in found if c.products <= MAX_PRODUCTS_OF_NUTS]
 
@@ -136,7 +136,7 @@ def draw(case: Case, seed: int) -> Data:
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:
-    """One data set: what the intervals hold, their width, the learnt scale, seconds of the fit."""
+    """Measure one data set: coverage and width of intervals, learned scale, seconds of the fit."""
     data = draw(case, seed)
     model = laplace(noise=case.noise, random_state=seed)
     with clock() as times:
@@ -229,7 +229,7 @@ def measure_all(words: list[str], seconds: float, n_sets: int) -> None:
 
 
 def measure_all_by_nuts(words: list[str], n_sets: int) -> None:
-    """The same by NUTS, where that takes seconds for each data set."""
+    """Measure all small cases by NUTS."""
     for case in cases_of_nuts():
         missing = _missing(case, n_sets, by_nuts=True)
         if _described(case, words) and missing:
@@ -243,7 +243,7 @@ def _described(case: Case, words: list[str]) -> bool:
 
 
 def _missing(case: Case, n_sets: int, by_nuts: bool) -> list[int]:
-    """Seeds up to that number that no run has measured."""
+    """Return the seeds below `n` that no run has measured."""
     own = [
         r
         for r in saved(NAME)

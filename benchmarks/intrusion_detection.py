@@ -1,4 +1,4 @@
-"""Detection of strangers at a keyboard: a model per user of the next process, given the last five.
+"""Intrusion detection: one model per user predicts the next process from the last five.
 
 A made-up log in which the second user works from the first one's account for a while. Each start
 is scored by the account holder's model minus the mean of the other users' models, both in log

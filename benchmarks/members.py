@@ -1,4 +1,4 @@
-"""The defaults beside what they are made of: low rank, full rank, and two kinds of added scores.
+"""The defaults beside their members: low rank, full rank, and two kinds of added scores.
 
 On every problem of the peers' campaign: one fit of low rank and one of full rank, the mean of two
 fits of low rank, and low and full rank with weights that one half of the test rows chooses for the
@@ -135,7 +135,7 @@ def measures(scores: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def weighted(first: np.ndarray, second: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Sums whose two weights the other half of the rows has chosen."""
+    """Return weighted sums of scores, with the two weights fitted on the other half of the rows."""
     total = np.empty_like(first)
     halves = np.arange(len(y)) % 2 == 0
     for judged, judges in ((halves, ~halves), (~halves, halves)):

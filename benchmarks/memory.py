@@ -32,7 +32,7 @@ TRUE = 0.5
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows to make, and what is fitted to them."""
+    """Size of the rows, and the model that is fitted to them."""
 
     n_rows: int
     n_features: int
@@ -178,7 +178,7 @@ def _in_own_process(name: str) -> dict[str, Any]:
 
 
 def fit_here(name: str) -> None:
-    """Fit a shape in this process, and print what came of it."""
+    """Fit a shape in this process, and print the measured memory."""
     shape = SHAPES[name]
     X, y = make_rows(shape)
     model = shape.model()

@@ -47,7 +47,7 @@ def nuts_moments() -> None:
 def _compared(
     first: np.ndarray, first_chains: int, second: np.ndarray, second_chains: int
 ) -> dict[str, Any]:
-    """Two sets of draws (S, W), those of an iteration of some chains beside each other."""
+    """Compare two sets of draws (S, W), with the chains of an iteration in adjacent rows."""
     means, deviations = [], []
     for a, b in zip(first.T.astype(float), second.T):
         error = np.hypot(mean_error(a, first_chains), mean_error(b, second_chains))

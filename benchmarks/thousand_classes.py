@@ -76,7 +76,7 @@ def _draw(weights: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.nda
 def _best_ridge(
     X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> tuple[float, float]:
-    """The penalty that validation rows choose, and the test log-likelihood with it."""
+    """Return the penalty selected on validation rows, and its test log-likelihood."""
     kept, held = slice(N_VALIDATION, None), slice(0, N_VALIDATION)
     found, start = [], np.zeros((N_CLASSES, N_FEATURES + 1))
     for penalty in RIDGES:

@@ -47,7 +47,7 @@ def of_linear(model: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
 
 
 def bound_or_none(model: Any, X: Any, y: np.ndarray) -> Any:
-    """`lower_bound`, or that the method is no bound."""
+    """Return `lower_bound`, or a note if the method is not a bound."""
     try:
         return model.lower_bound(X, y)
     except ValueError:

@@ -96,7 +96,7 @@ class Fitted:
 
 
 class Frequencies:
-    """Class frequencies, with one added to every count: what can be said without a look at X."""
+    """Class frequencies with one added to every count; ignores X."""
 
     def fit(self, X: Any, y: np.ndarray) -> Frequencies:
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -133,7 +133,7 @@ class Logistic:
 
 
 def _logistic(C: float, n_threads: int) -> Logistic:
-    """It runs on one thread in any case."""
+    """Return a logistic regression; it always runs on one thread."""
     return Logistic(C)
 
 
@@ -141,7 +141,7 @@ def _logistic(C: float, n_threads: int) -> Logistic:
 
 
 def _early(rate: float, sampler: Any, n_threads: int) -> Any:
-    """Damped steps at one rate with an average, until a tenth of the rows no longer gains."""
+    """Damped steps at one rate with averaging, stopped early by a held-out tenth of the rows."""
     return linear(
         method="exact" if sampler == "everything" else "complementary",
         sampler=sampler,
@@ -192,7 +192,7 @@ def _lbfgs(l2: float | str, n_threads: int) -> Any:
 
 
 def affordable(shape: Shape, max_seconds: float = MAX_SECONDS) -> tuple[list[Setting], list[str]]:
-    """Recipes to try, and the names of those that would take too long."""
+    """Return the settings to try, and the names of those that would take too long."""
     tried: list[Setting] = []
     skipped: list[str] = []
     spent = 0.0
@@ -260,7 +260,7 @@ def _samplers(shape: Shape) -> list[tuple[str, Any, float]]:
 
 
 def _early_kind(shape: Shape) -> Iterator[Setting]:
-    """Averaging triples the work of a row, and all weights are looked at after each pass."""
+    """Return early-stopped settings; averaging triples the work per row."""
     n_weights = shape.n_features * shape.n_classes
     for rate in RATES:
         for name, sampler, a_row in _samplers(shape):

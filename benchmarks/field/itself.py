@@ -1,4 +1,4 @@
-"""Rows that Python brings along: names of Unicode's characters, and what its library says."""
+"""Rows from Python itself: Unicode character names and docstrings of the standard library."""
 
 from __future__ import annotations
 

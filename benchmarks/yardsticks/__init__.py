@@ -40,7 +40,7 @@ def is_ready(method: str) -> bool:
 
 
 def prepare(method: str) -> Path:
-    """Make the environment of `method` unless it is there; its Python."""
+    """Return the Python of the environment of `method`; make the environment if it is missing."""
     return environments.python_of(_requirements(method))
 
 

@@ -305,7 +305,7 @@ def _items() -> list[Problem]:
 
 
 def _nothing_to_learn() -> list[Problem]:
-    """Rows of the other families, whose labels went to other rows."""
+    """Rows of the other families with shuffled labels."""
     told = {
         "names": (letters.names(2_048, 20, 0.5), 3_000),
         "playlists": (letters.playlists(1_000, 100, 0.8), 5_000),

@@ -278,7 +278,7 @@ def _codes_and_categories() -> list[Problem]:
 
 
 def _nothing_to_learn() -> list[Problem]:
-    """Rows of the other families, whose labels went to other rows."""
+    """Rows of the other families with shuffled labels."""
     told = {
         "surveys": (forms.surveys(30, 5, 1.0), 1_200),
         "houses": (forms.houses(20, 0.7), 2_500),
