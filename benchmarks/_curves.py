@@ -47,7 +47,7 @@ def watched_fit(model: Any, X: Any, y: Any, held_out: tuple, target: float = np.
     history = model.history_
     first, compilation = history[0]["seconds"], history[-1]["compile_seconds"]
     set_up = max(ends[0] - started - first - compilation - evaluation, 0.0)
-    search = ((history.choice or {}).get("rate_search") or {}).get("seconds", 0.0)
+    search = ((history.selection or {}).get("rate_search") or {}).get("seconds", 0.0)
     return Curve(
         model,
         history["seconds"] + set_up,

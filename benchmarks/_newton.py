@@ -163,7 +163,7 @@ class _Search:
     def step(self, gradient: np.ndarray, curvature: Curvature, radius: float) -> _Step:
         """Compute a step by conjugate gradients within the trust region."""
         diagonal = self.ridge + self.squares @ curvature.diagonal
-        diagonal[-1] += 1.0  # an intercept that no row bends
+        diagonal[-1] += 1.0  # an intercept without curvature from rows
         n = len(self.labels)
         near = min(0.1, np.sqrt(np.linalg.norm(gradient) / n)) ** 2
         found, rest = np.zeros_like(gradient), -gradient

@@ -46,13 +46,15 @@ def add_to(commands: Any) -> None:
         "--field", type=int, default=40, metavar="N", help="problems of the development half"
     )
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--tell", action="store_true", help="print the table of the last run only")
+    command.add_argument(
+        "--stored", action="store_true", help="print the table of the last run only"
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     """Measure all problems, keep what was found, and print the table."""
-    if not args.tell:
+    if not args.stored:
         for name, rows in problems(args.only, args.field):
             try:
                 found = measure(rows, args.seed)

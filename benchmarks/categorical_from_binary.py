@@ -328,7 +328,7 @@ def our_curves(race: Race) -> dict[str, np.ndarray]:
                 model = classifier(link, "average", iterations, solver)
                 with clock() as times:
                     model.fit(*race.split[:2])
-                points.append((times["cpu"], *_judge(model, *race.split[2:])))
+                points.append((times["cpu"], *_score(model, *race.split[2:])))
                 spent += times["cpu"]
                 if iterations >= 13 if solver == "newton" else spent > race.seconds:
                     break
@@ -336,7 +336,7 @@ def our_curves(race: Race) -> dict[str, np.ndarray]:
     return curves
 
 
-def _judge(model, X, y) -> tuple[float, float]:
+def _score(model, X, y) -> tuple[float, float]:
     """Log-likelihood and accuracy at the posterior mean, as in the paper."""
     log_p = model.log_proba_of(X, y, posterior="plug-in")
     return float(log_p.mean()), float((model.predict(X, posterior="plug-in") == y).mean())

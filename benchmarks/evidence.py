@@ -95,7 +95,7 @@ def posterior_evidence(n_shapes: int = len(SHAPES)) -> None:
                     "weights": k * (d + 1),
                     "rows": n,
                     "prior": prior if isinstance(prior, str) else "known",
-                    "form": (models[0].history_.choice or {})["covariance"],
+                    "form": (models[0].history_.selection or {})["covariance"],
                     "evidence": found[0],
                     "largest difference": float(max(gaps, key=abs)),
                     "range over seeds": float(np.ptp(found)),

@@ -142,24 +142,27 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     with clock() as times:
         model.fit(data.X, data.y, classes=np.arange(case.n_classes))
     intervals = model.predict_interval(data.X_test, LEVEL)
-    assert model.history_.choice is not None
-    prior, learnt = model.posterior_.prior, np.nan
+    assert model.history_.selection is not None
+    prior, learned = model.posterior_.prior, np.nan
     if prior is not None:
-        learnt = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
-    form, mixed = model.history_.choice["covariance"], model.history_.choice.get("ess_bulk", np.nan)
-    row = _row(case, seed, data, intervals, learnt, form, times["cpu"])
+        learned = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
+    form, mixed = (
+        model.history_.selection["covariance"],
+        model.history_.selection.get("ess_bulk", np.nan),
+    )
+    row = _row(case, seed, data, intervals, learned, form, times["cpu"])
     return row | {"effective draws": round(mixed, 1)}
 
 
 def _row(
-    case: Case, seed: int, data: Data, intervals: Any, learnt: float, form: str, seconds: float
+    case: Case, seed: int, data: Data, intervals: Any, learned: float, form: str, seconds: float
 ) -> dict[str, Any]:
     low, high = intervals
     return case._asdict() | {
         "seed": seed,
         "coverage": round(float(((low <= data.truth) & (data.truth <= high)).mean()), 4),
         "width": round(float((high - low).mean()), 5),
-        "scale": round(float(learnt / data.scale), 3),
+        "scale": round(float(learned / data.scale), 3),
         "form": form,
         "CPU seconds": round(seconds, 2),
     }
@@ -188,14 +191,14 @@ def measure_by_nuts(case: Case, seeds: list[int], **options: Any) -> list[dict[s
         drawn = found["samples"][i]
         scores = np.einsum("skm,nm->snk", drawn[..., 1:], tests[i]) + drawn[:, None, :, 0]
         intervals = np.quantile(softmax(scores, axis=2), [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
-        learnt = np.exp(0.5 * np.log(np.square(drawn[..., 1:]).mean(axis=(1, 2))).mean())
+        learned = np.exp(0.5 * np.log(np.square(drawn[..., 1:]).mean(axis=(1, 2))).mean())
         rows.append(
             _row(
                 case,
                 seed,
                 data,
                 intervals,
-                learnt,
+                learned,
                 interval_tables.NUTS,
                 float(found["seconds"][i]),
             )

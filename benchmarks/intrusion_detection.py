@@ -13,7 +13,7 @@ from benchmarks.datasets import events
 from bigcat import BayesianClassifier
 from bigcat.bayes import IndependentBinary
 
-RUN = 20  # starts in a row that are judged together
+RUN = 20  # starts in a row that are scored together
 
 
 def fit(where):

@@ -26,7 +26,7 @@ from benchmarks._peak import forget_peak, memory
 from benchmarks._report import clock, save, show
 from bigcat.solvers import LBFGS
 
-#: Part of the rows that tell their class; others tell a wrong one, so that fits are too sure.
+#: Share of rows whose features show their class; the others show a wrong one, so that fits overfit.
 TRUE = 0.5
 
 
@@ -223,13 +223,13 @@ def make_rows(shape: Shape) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(0)
     n, n_features = shape.n_rows, shape.n_features
     y = rng.permutation(np.arange(n) % shape.n_classes)
-    told = np.where(rng.random(n) < TRUE, y, rng.permutation(y))
+    shown = np.where(rng.random(n) < TRUE, y, rng.permutation(y))
     if shape.nonzeros is None:
         X = rng.standard_normal((n, n_features), dtype=np.float32).astype(shape.dtype, copy=False)
-        X[np.arange(n), told % n_features] += 2.0
+        X[np.arange(n), shown % n_features] += 2.0
         return X, y
     indices = rng.integers(0, n_features, (n, shape.nonzeros))
-    indices[:, 0] = told % n_features
+    indices[:, 0] = shown % n_features
     values = np.ones(indices.size, shape.dtype)
     starts = np.arange(n + 1) * shape.nonzeros
     X = scipy.sparse.csr_array((values, indices.ravel(), starts), shape=(n, n_features))

@@ -33,11 +33,11 @@ def nuts_moments() -> None:
         for seed in range(N_SETS):
             model = laplace(n_draws=N_DRAWS, random_state=seed)
             model.fit(X[seed], y[seed], classes=np.arange(case.n_classes))
-            choice = model.history_.choice or {}
+            selection = model.history_.selection or {}
             own = model.posterior_.sample(N_DRAWS).reshape(N_DRAWS, -1)
             theirs = np.roll(found["samples"][seed], -1, axis=2).reshape(N_DRAWS, -1)
             rows.append(
-                case._asdict() | {"seed": seed} | _compared(own, choice["chains"], theirs, 1)
+                case._asdict() | {"seed": seed} | _compared(own, selection["chains"], theirs, 1)
             )
             show(rows[-1:])
         save("nuts_moments", rows)

@@ -253,7 +253,7 @@ def binary_memory(n_rows: int = 100_000, n_features: int = 5_000, n_classes: int
     show([{**row, "CPU seconds": times["cpu"], "seconds": times["wall"]}])
 
 
-#: Ridges of the mode, whose best by the test rows themselves is what nobody could have set better.
+#: Ridges of the mode; the best is selected on the test rows, which favours the mode.
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 

@@ -190,7 +190,7 @@ def fit_here(
     with Watched() as watched:  # its thread has a stack, which counts
         before = _memory()
         if group is not None:
-            _forget(source)  # pages that are there already would count for nobody
+            _forget(source)  # cached pages would not be counted
             trim()
             group.enter(allowed)
         elif limited:

@@ -136,8 +136,8 @@ def genes(n_features: int, n_classes: int, n_informative: int, distance: float) 
         y = labels(rng, n, n_classes)
         X = rng.uniform(5.0, 11.0, n_features) + rng.standard_normal((n, n_features))
         X += rng.standard_normal((n, 5)) @ rng.standard_normal((5, n_features)) / 2.0
-        told = rng.permutation(n_features)[:n_informative]
-        X[:, told] += distance * rng.standard_normal((n_classes, n_informative))[y]
+        informative = rng.permutation(n_features)[:n_informative]
+        X[:, informative] += distance * rng.standard_normal((n_classes, n_informative))[y]
         return X.clip(4.0, 14.0), y
 
     return draw

@@ -81,8 +81,8 @@ class Runner:
         more = more or {}
         before = read(self._path(problem, contender, stage, settings))
         if before is not None and not self.again and not self._worth_another_try(before):
-            told = all(before.get(key) == value for key, value in more.items())
-            return before if told else self.keep(problem, contender, stage, before | more)
+            known = all(before.get(key) == value for key, value in more.items())
+            return before if known else self.keep(problem, contender, stage, before | more)
         folder = problems.folder_of(problem, self.cache)
         outcome = jobs.run(
             contender, folder, stage, settings, limit=self.limit, threads=self.threads

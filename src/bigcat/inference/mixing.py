@@ -47,7 +47,7 @@ class Mixing:
         return cls(acceptance, float(r_hat(seen).max()), float(ess_bulk(seen).min()))
 
     def as_dict(self) -> dict[str, float]:
-        """Return the known figures, for ``history_.choice``."""
+        """Return the known figures, for ``history_.selection``."""
         every = {name: float(getattr(self, name)) for name in NAMES}
         return {name: value for name, value in every.items() if not np.isnan(value)}
 

@@ -144,11 +144,11 @@ def _model(source: Source) -> Section:
                 weight = f"stacking weight {candidate.weight:.2f}"
                 rows.append((candidate.name, f"{weight}; {settings}"))
         rows.append(("selection", selection.reason))
-    choice = getattr(model.history_, "choice", None) or {}
+    posterior = getattr(model.history_, "selection", None) or {}
     rows += [
-        (name, str(choice[name]))
+        (name, str(posterior[name]))
         for name in ("noise", "bound", "sampler", "solver", "covariance", "prior", "reason")
-        if choice.get(name) is not None
+        if posterior.get(name) is not None
     ]
     rows += [(str(name), str(value)) for name, value in source.facts.items()]
     rows.append(("written by", f"bigcat {__version__}, Python {platform.python_version()}"))

@@ -51,11 +51,11 @@ class History(list[dict[str, Any]]):
     def __init__(
         self,
         rows: Iterable[dict[str, Any]] = (),
-        choice: dict[str, Any] | None = None,
+        selection: dict[str, Any] | None = None,
         forecast_seconds: float | None = None,
     ) -> None:
         super().__init__(rows)
-        self.choice = choice
+        self.selection = selection
         self.forecast_seconds = forecast_seconds
 
     def __repr__(self) -> str:
@@ -80,8 +80,8 @@ class History(list[dict[str, Any]]):
     def _title(self) -> str:
         n = len(self)
         words = [f"{n:,} epoch{'' if n == 1 else 's'}"]
-        if isinstance(self.choice, Mapping) and "reason" in self.choice:
-            words.append(f"chosen: {self.choice['reason']}")
+        if isinstance(self.selection, Mapping) and "reason" in self.selection:
+            words.append(f"selected: {self.selection['reason']}")
         return "; ".join(words)
 
     def _names(self) -> list[str]:

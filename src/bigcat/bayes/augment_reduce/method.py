@@ -122,7 +122,7 @@ class AugmentReducePosterior(PosteriorMethod):
         """Return standard deviations of weights and intercepts."""
         if _learns_one_scale(prior):
             return 1.0, 1.0  # to begin with
-        if prior.learnt:
+        if prior.learned:
             raise ValueError(
                 f"prior={prior!r} learns several scales, and method='augment-reduce' one; take "
                 "prior='learned', a GaussianPrior, or method='independent-binary'"

@@ -204,7 +204,7 @@ class WeightPosterior:
     intercept_mean, intercept_scale : (n_classes,) arrays
         Standard deviations of 0 say that the intercepts are point estimates.
     prior_scale, prior_intercept_scale : float
-        Standard deviations of the prior, as given or learnt; infinite for point estimates.
+        Standard deviations of the prior, as given or learned; infinite for point estimates.
     elbo : float
         In nats, of all rows together, as last estimated.
     history : History

@@ -28,7 +28,7 @@ from bigcat.bayes.posterior import GaussianPosterior
 
 #: Draws for each weight of a matrix that is their covariance.
 DRAWS_PER_WEIGHT = 4
-#: The largest slope, in standard deviations, that counts as none.
+#: Largest gradient, in standard deviations, that counts as zero.
 TOLERANCE = 1e-5
 
 
@@ -64,8 +64,8 @@ class Known:
         def negative(theta: Floats) -> tuple[float, Floats]:
             u = theta.reshape(1, *whitening.mode.shape)
             value, gradient = likelihood.gradients(whitening.to_weights(u))
-            slopes = u - whitening.pulled(gradient)
-            return 0.5 * float(theta @ theta) - float(value[0]), slopes.ravel()
+            negative_gradient = u - whitening.pulled(gradient)
+            return 0.5 * float(theta @ theta) - float(value[0]), negative_gradient.ravel()
 
         with one_blas_thread:
             found = scipy.optimize.minimize(

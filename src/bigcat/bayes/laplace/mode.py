@@ -34,7 +34,7 @@ def find_mode(
         Of the prior, whose mean is `prior_mean`, of shape (K, M) or (1, M).
     start : array of shape (K, M)
     tol : float
-        The largest slope in such a direction that counts as none.
+        Largest gradient in such a direction that counts as zero.
     """
     units = np.exp(-0.5 * np.log(precision).mean(axis=0))
     basis, sizes = _basis(likelihood, units)
@@ -51,8 +51,8 @@ def find_mode(
         weights = weights_of(theta)
         value, gradient = likelihood.gradients(weights[None])
         away = weights - prior_mean
-        slopes = (precision * away - gradient[0]) * units
-        turned = slopes if basis is None else slopes @ basis
+        energy_gradient = (precision * away - gradient[0]) * units
+        turned = energy_gradient if basis is None else energy_gradient @ basis
         energy = 0.5 * float((precision * away * away).sum()) - float(value[0])
         return energy, (turned * scales).ravel()
 
@@ -65,7 +65,7 @@ def find_mode(
             (begin / scales).ravel(),
             jac=True,
             method="L-BFGS-B",
-            # Slopes are in standard deviations: a hundredth is nothing, and single floats tell no
+            # Gradients are in standard deviations: a hundredth is nothing, and float32 resolves no
             # less.
             options={
                 "maxiter": MAX_ITERATIONS,
