@@ -133,7 +133,7 @@ class GaussianPosterior(ABC):
 
     @abstractmethod
     def _model_in_words(self) -> list[str]:
-        """For the repr."""
+        """Return the description of the model for the repr."""
 
     @property
     def n_classes(self) -> int:

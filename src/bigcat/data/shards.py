@@ -373,7 +373,7 @@ class Shards:
 
     @property
     def columns(self) -> Any:
-        """For tables of numbers: the transformer by which other tables are read."""
+        """Transformer to read other tables with these columns; None unless rows are numbers."""
         from bigcat.data.tables import numbers_only
 
         names = self.index.column_names

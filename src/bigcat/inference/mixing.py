@@ -116,7 +116,7 @@ def _r_hat(values: Floats) -> Floats:
 
 
 def _effective_size(values: Floats) -> Floats:
-    """By Geyer's initial sequence: sums of two autocorrelations, as long as they fall above 0."""
+    """Return the ESS by Geyer's initial monotone sequence of pairs of autocorrelations."""
     n, n_chains = values.shape[:2]
     powers = np.abs(np.fft.rfft(values - values.mean(axis=0), 2 * n, axis=0)) ** 2
     covariances = np.fft.irfft(powers, axis=0)[:n].mean(axis=1) / n

@@ -113,7 +113,7 @@ def _of_classes(
     tails: Floats,
     base: int | None,
 ) -> tuple[np.ndarray, np.ndarray, Floats]:
-    """Class numbers, columns, and (mean, sd, low, high) of the surest weights of some classes."""
+    """Return classes, columns, and (mean, sd, low, high) of the most certain weights."""
     form, shape = q.covariance_form, (len(classes), len(columns))
     mean = q.mean[classes][:, columns]
     if base is not None:

@@ -165,7 +165,7 @@ def _column(rows: Any, name: str) -> np.ndarray:
 
 
 def _bottom(bound: np.ndarray, held_out: np.ndarray, baseline: float | None) -> float | None:
-    """Lower end of the picture: a bound that starts far below may enter through it."""
+    """Return the lower end of the axis; a bound that starts far below is cut off."""
     ends = [curve[np.isfinite(curve)] for curve in (bound, held_out)]
     values = np.concatenate(ends)
     if baseline is not None:

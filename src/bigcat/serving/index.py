@@ -1,4 +1,4 @@
-"""The best classes without a look at all of them: search in a graph of neighbours.
+"""Approximate search for the best classes, in a graph of neighbours.
 
 Scores are inner products of ``[h, 1]`` with ``[v_k, b_k]``.  One more coordinate gives all class
 vectors the same length, and the best classes are then those nearest to ``[h, 1, 0]`` (Bachrach et

@@ -1,4 +1,4 @@
-"""The posterior of a trained head's weights, and what it makes of predictions."""
+"""The posterior of a trained head's weights, and its predictions."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _working_bytes(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
 
 
 def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
-    """Raise before any work where the fit cannot have what it needs."""
+    """Raise MemoryError, before any work, if a fit needs more than the available memory."""
     there = available_memory()
     if there is not None and needed > there:
         raise MemoryError(

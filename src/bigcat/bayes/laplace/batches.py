@@ -52,7 +52,7 @@ class Known:
 
     @classmethod
     def of(cls, posterior: GaussianPosterior) -> Known:
-        """ValueError where draws are too few, or the covariance is of another kind."""
+        """Return the posterior as a prior; ValueError for too few draws or another covariance."""
         mean = np.asarray(posterior.scaled_mean, np.float64)
         form, precision = _precision(posterior.scaled_covariance, *mean.shape)
         return cls(form, WHITENINGS[form][1](mean, precision), precision)

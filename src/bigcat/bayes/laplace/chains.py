@@ -87,7 +87,7 @@ class ChainState(NamedTuple):
     gradients: Floats  # (C, K, M)
 
     def where(self, taken: np.ndarray, other: ChainState) -> ChainState:
-        """Return the other place in the chains that have taken it."""
+        """Return `other` in the chains that took the step, and this state in the rest."""
         if taken.all():
             return other
         by = taken[:, None, None]
@@ -158,7 +158,7 @@ class Chains:
         most_every: int = 1,
         on_iteration: Callable[[], None] = lambda: None,
     ) -> ChainDraws:
-        """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations.
+        """Run until the chains agree, then keep `n_kept` draws of each, one per `every` iterations.
 
         Where these have too few effective draws of the prior's scales, chains go on for twice as
         long and keep every second draw, up to one in `most_every` iterations.
@@ -206,13 +206,13 @@ class Chains:
             last = now
 
     def _where_it_is(self) -> Floats:
-        """Numbers that tell whether chains agree, (C, ...)."""
+        """Return the numbers by which the agreement of chains is measured, (C, ...)."""
         if self.prior.learns:
             return self.prior.summary()
         return self.energies(self.stack)[:, None]
 
     def energies(self, stack: Floats) -> Floats:
-        """Minus the logarithm of the posterior's density, up to a constant, (C,)."""
+        """Return minus the log-density of the posterior, up to a constant, (C,)."""
         return self._prior_energies(stack) - self.likelihood.values(stack)
 
     def _prior_energies(self, stack: Floats) -> Floats:
@@ -240,7 +240,7 @@ class Chains:
         ) - u
 
     def _move(self, adapt: bool) -> float:
-        """Weights given scales, then scales; the mean probability of being accepted."""
+        """Draw weights given scales, then scales; return the mean acceptance probability."""
         with one_blas_thread:  # asked for once, and not for each of its gradients
             accepted = self._rotate(adapt)
             if self.prior.learns:
@@ -276,7 +276,7 @@ class Chains:
         return accepted
 
     def _accepted(self, gain: Floats) -> Floats:
-        """Probabilities that steps with these gains of energy are accepted, (C,)."""
+        """Return acceptance probabilities of steps with these increases of energy, (C,)."""
         probabilities: Floats = np.exp(np.minimum(gain, 0.0))
         return probabilities
 
@@ -286,7 +286,7 @@ class Chains:
         return [(kind, "factor") for kind in kinds] + [(kind, "mode") for kind in kinds[:1]]
 
     def _rescale(self, adapt: bool) -> None:
-        """Scales times factors, and their weights with them."""
+        """Multiply scales by factors, together with their weights."""
         values = self._here().values
         # Probabilities that are integrals are as dear as gradients.
         n_factors = N_FACTORS if self.likelihood.noise.softmax else N_FACTORS // 2

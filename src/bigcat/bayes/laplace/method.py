@@ -321,7 +321,7 @@ class _Fit:
         return drawn
 
     def _iterations_per_draw(self, n_draws: int) -> tuple[int, int]:
-        """From one draw to the next, and where chains mix badly: more in small problems."""
+        """Return the iterations per draw, usual and maximal: more in small problems."""
         design = self.likelihood.design
         n_classes, softmax = self.likelihood.n_classes, self.noise.softmax
         shape = Shape(design.n, design.n_columns, n_classes, design.n_columns, softmax)
