@@ -318,7 +318,7 @@ def _profiles() -> bool:
 
 
 class Stop(Exception):
-    """In the middle of a fit."""
+    """Error that ends a fit in the middle."""
 
 
 def test_a_fit_goes_on_from_its_last_round(
