@@ -347,7 +347,7 @@ class GaussianPosterior(ABC):
         """Log-probabilities of all classes at given scores, (..., n_classes)."""
 
     def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
-        """Log-probabilities of what `margin_blocks` yields."""
+        """Return log-probabilities from the margins that `margin_blocks` yields."""
         return self.log_probabilities(margins)
 
 

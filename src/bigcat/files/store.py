@@ -1,7 +1,8 @@
 """Model files: saving, loading and checking them.
 
 `docs/model-files.md` describes the file.  Loading runs no code from it and reads no other file.
-Digests tell damage; since anybody can compute them, all that later code relies on is checked too.
+Digests reveal damage.  They do not prove an author, so all values that later code relies on are
+checked too.
 """
 
 from __future__ import annotations

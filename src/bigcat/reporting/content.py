@@ -42,7 +42,7 @@ EXAMPLE_FEATURES = 10
 #: Columns of a learning curve; methods of `bigcat.bayes` may have none of them.
 CURVES = ("bound", "log_likelihood", "validation_log_likelihood")
 
-#: Probabilities whose intervals are looked at.
+#: Maximal number of probabilities whose intervals are computed.
 INTERVALS = 1 << 20
 
 Section = dict[str, Any]
@@ -72,7 +72,7 @@ class Source:
 
     @cached_property
     def rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """X, y and the numbers of the rows that are looked at."""
+        """X, y and the numbers of the rows that are used."""
         X, y = rows_and_labels_of(self.X, self.y)
         X, y = X.tocsr() if hasattr(X, "tocsr") else X, np.asarray(y)
         numbers = np.arange(len(y))

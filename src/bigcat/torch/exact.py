@@ -16,7 +16,7 @@ MIN_BLOCK = 256
 
 
 def block_size(n_rows: int) -> int:
-    """Return how many classes' scores for so many rows fill one block."""
+    """Return the number of classes whose scores for `n_rows` fill one block."""
     return max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
 
 

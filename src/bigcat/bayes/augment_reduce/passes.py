@@ -72,7 +72,7 @@ __all__ = ["WeightPosterior", "fit_weight_posterior"]
 CHUNK_COORDINATES = 1 << 23
 #: Weights that are summed at a time.
 BLOCK = 1 << 20
-#: Stamps of visits are int32; after so many rows all weights are brought up to now.
+#: Stamps of visits are int32; after this many rows the pending steps of all weights are applied.
 MAX_STAMPS = 1 << 30
 #: Counters of a fit, kept in checkpoints.
 _COUNTS = ("epochs_made", "epoch", "iteration", "now", "done", "value", "kl", "last_kl")

@@ -1,4 +1,4 @@
-"""Batches of rows for the Laplace method: what is known after one is the prior of the next.
+"""Batches of rows for the Laplace method: the posterior of one is the prior of the next.
 
 The posterior so far is a Gaussian, in whose own coordinates it is N(0, 1); so the mode of the next
 posterior is looked for there, and the curvature of the new rows is added to its precision.

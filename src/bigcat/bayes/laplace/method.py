@@ -224,7 +224,7 @@ def warn_of_long_fit(shape: Shape) -> None:
 
 
 class _Fit:
-    """One fit: its rows, likelihood and prior, and what becomes of them."""
+    """One fit: its rows, likelihood and prior, and the posterior made from them."""
 
     def __init__(
         self, method: Laplace, task: Task, plan: Plan, problem: LaplaceProblem, rank: int | None
