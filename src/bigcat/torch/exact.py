@@ -15,9 +15,7 @@ BLOCK_SCORES = 1 << 24
 MIN_BLOCK = 256
 
 
-def blocks(
-    n_rows: int, weight: Tensor, bias: Tensor | None
-) -> list[tuple[Tensor, Tensor | None]]:
+def blocks(n_rows: int, weight: Tensor, bias: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
     """Split weights and intercepts into blocks of classes whose scores are held at a time."""
     size = max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
     weights = weight.split(size)

@@ -15,7 +15,7 @@ from scipy import special
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from bigcat.torch.noise import Noise
+from bigcat.torch.noise import Noise, derivative
 
 #: Log weight of a class that does not count.  Finite, so that gradients are 0 and not NaN.
 NEVER = -1e30
@@ -104,8 +104,8 @@ def _log_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
 
 def _gradient_of_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
     gaps = e[:, None] - scores.differences
-    gradients = noise.gradient_of_log_cdf(gaps).clamp_max(_LARGE)
-    return noise.gradient_of_log_pdf(e) + (scores.weights * gradients).sum(1)
+    gradients = derivative(noise.log_cdf, gaps).clamp_max(_LARGE)
+    return derivative(noise.log_pdf, e) + (scores.weights * gradients).sum(1)
 
 
 @torch.no_grad()
@@ -147,7 +147,7 @@ def log_integral(noise: Noise, scores: Scores) -> Tensor:
         gradient = torch.zeros_like(scores.others)
         for q, x in enumerate(v):
             gaps = (mode + width * math.sinh(x))[:, None] - scores.differences
-            gradient -= shares[:, q, None] * noise.gradient_of_log_cdf(gaps).clamp_max(_LARGE)
+            gradient -= shares[:, q, None] * derivative(noise.log_cdf, gaps).clamp_max(_LARGE)
         total = total + torch.log(width * spacing)
     return _with_gradient(total, scores, gradient * scores.weights)
 

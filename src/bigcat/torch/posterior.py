@@ -92,8 +92,9 @@ class HeadPosterior:
         self.covariance = torch.cholesky_inverse(root)
         gradient = torch.zeros_like(self.mean)
         for z, p in self._probabilities(head, loader):
-            skewness = p * (1.0 - p) * (1.0 - 2.0 * p)
-            gradient.addmm_((skewness * self._variance(z)).T, z, alpha=-0.5)
+            u = (1.0 - 2.0 * p) * self._variance(z)
+            u -= (p * u).sum(1, keepdim=True)
+            gradient.addmm_((p * u).T, z, alpha=-0.5)
         self.mean += (self.covariance @ gradient[:, :, None])[:, :, 0]
 
     def _probabilities(
