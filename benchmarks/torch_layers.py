@@ -265,7 +265,7 @@ def _target(runs: list[dict[str, Any]], name: str) -> float:
 
 
 def _steps_to_target(runs: list[dict[str, Any]], name: str, contender: str) -> list[int]:
-    """Return steps at the first look within 1 % of the full softmax, for each run that got there."""
+    """Return the steps of each run that came within 1 % of the full softmax."""
     found = []
     for run in runs:
         if (run["problem"], run["layer"]) == (name, contender):

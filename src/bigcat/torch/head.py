@@ -276,10 +276,12 @@ class CategoricalHead(nn.Module):
         if rows is None:
             raise ValueError("the head has local parameters of n_rows training rows; give rows=")
         rows = rows.reshape(-1)
-        old = self.local[rows].to(scores.label.dtype)
+        stored, fresh = self.local[rows], losses.best_local(self.noise, scores)
+        old = torch.where(stored.isnan(), fresh, stored.to(fresh.dtype))
         squared_norm = (hidden.detach() ** 2).sum(1).to(old.dtype) + (self.bias is not None)
-        loss, new = method.by_row(self.noise, scores, Local(old, self.local_rate, squared_norm))
-        self.local[rows] = torch.where(valid[:, None], new, old).to(self.local.dtype)
+        local = Local(old, fresh, self.local_rate, squared_norm)
+        loss, new = method.by_row(self.noise, scores, local)
+        self.local[rows] = torch.where(valid[:, None], new.to(stored.dtype), stored)
         return loss
 
     # Evaluation

@@ -226,41 +226,38 @@ def cross_fitted(noise: Noise, scores: Scores) -> Tensor:
     return 0.5 * total
 
 
-# Local parameters by row: a table with a line per training row, NaN until its first visit.
-# Each function returns the loss and the new lines.
+# Local parameters by row.  Each function returns the loss and the new local parameters.
 
 
 class Local(NamedTuple):
-    """Local parameters of the rows of a batch, and what their step depends on."""
+    """Local parameters of the rows of a batch, and what their step depends on.
+
+    ``fresh`` are those that are best for the sample; ``old`` are the same at the first visit.
+    """
 
     old: Tensor
+    fresh: Tensor
     rate: float
     squared_norm: Tensor
 
 
 def blended(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor]:
     """Augment and reduce, Algorithm 1, at the local parameters after their step."""
-    old, rate, _ = local
-    fresh = best_local(noise, scores)
+    old, fresh, rate, _ = local
     if noise.is_gumbel:  # the mean of eta, not of its logarithm
         new = torch.logaddexp(old + math.log1p(-rate), fresh + math.log(rate))
     else:
         new = torch.lerp(old, fresh, rate)
-    new = torch.where(old.isnan(), fresh, new)
     return bound_at(noise, scores, new), new
 
 
 def umax(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor]:
     """U-max (Fagan and Iyengar, 2018): raise u where it is too low, then a plain gradient step."""
-    with torch.no_grad():
-        fresh = log_eta(scores)
-        # A sum without weights is never above the full one.
-        drawn = scores.differences.masked_fill(scores.log_weights <= NEVER, NEVER).logsumexp(1)
-        floor = torch.logaddexp(torch.zeros_like(drawn), drawn)
-        u = torch.where(local.old[:, 0].isnan(), fresh, local.old[:, 0])
-        u = torch.where(u < floor - 1.0, floor, u)
-        new = (u + local.rate * torch.expm1(fresh - u)).clamp_min(0.0)
-    return bound_at(noise, scores, u[:, None]), new[:, None]
+    # A sum without weights is never above the full one.
+    floor = best_local(noise, scores._replace(log_weights=scores.log_weights.clamp_max(0.0)))
+    u = torch.where(local.old < floor - 1.0, floor, local.old)
+    new = (u + local.rate * torch.expm1(local.fresh - u)).clamp_min(0.0)
+    return bound_at(noise, scores, u), new
 
 
 def implicit(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor]:
@@ -270,10 +267,8 @@ def implicit(noise: Noise, scores: Scores, local: Local) -> tuple[Tensor, Tensor
     solves u = u_old - rate (1 - exp(-u)) + P.  At z = u + s P every s p_k is a Wright omega
     function, and the rest is a root in z.
     """
-    old, rate, s = local
+    u_old, fresh, rate, s = local.old[:, 0], local.fresh[:, 0], local.rate, local.squared_norm
     with torch.no_grad():
-        fresh = log_eta(scores)
-        u_old = torch.where(old[:, 0].isnan(), fresh, old[:, 0])
         at_zero = scores.log_terms + (math.log(rate) + s.log())[:, None]
         low = u_old - rate
         high = torch.maximum(u_old, fresh) + (s + 1.0) * rate

@@ -28,10 +28,12 @@ class HeadPosterior:
     The precision of the weights and the intercept of class k is
     ``prior_precision I + sum_n p_nk (1 - p_nk) z_n z_n'``, with z the hidden features and a one.
     The head should be at the mode: trained with `prior_precision` as the weight decay of a loss
-    that is summed over the rows.  Where rows are few, the posterior is skewed and its mean is below
-    the mode.  With v_nk the posterior variance of a score, the mean is the mode minus
-    ``0.5 covariance_k sum_n p_nk (1 - p_nk) (1 - 2 p_nk) v_nk z_n``, Laplace's method to the next
-    order.  The posterior takes ``n_classes * (in_features + 1)**2`` numbers.
+    that is summed over the rows.  The mean is one Newton step away, towards the maximum of the
+    expected log posterior.  With v_nk the variance of a score, the expected log-likelihood is lower
+    by ``0.5 sum_nk p_nk (1 - p_nk) v_nk``, to second order.  Draws around the mode itself would
+    raise the normaliser and make probable classes look less probable.
+
+    The posterior takes ``n_classes * (in_features + 1)**2`` numbers.
 
     Parameters
     ----------
@@ -92,9 +94,9 @@ class HeadPosterior:
         self.covariance = torch.cholesky_inverse(root)
         gradient = torch.zeros_like(self.mean)
         for z, p in self._probabilities(head, loader):
-            u = (1.0 - 2.0 * p) * self._variance(z)
-            u -= (p * u).sum(1, keepdim=True)
-            gradient.addmm_((p * u).T, z, alpha=-0.5)
+            by_p = (1.0 - 2.0 * p) * self._variance(z)
+            by_score = p * (by_p - (p * by_p).sum(1, keepdim=True))
+            gradient.addmm_(by_score.T, z, alpha=-0.5)
         self.mean += (self.covariance @ gradient[:, :, None])[:, :, 0]
 
     def _probabilities(
