@@ -83,13 +83,13 @@ def run(args: argparse.Namespace) -> None:
     for name in [] if args.stored else names:
         problem = campaign.problems[name]
         if args.checkout is not None:
-            _fit(problem, "baseline", {}, args.output, args.checkout)
+            _fit(problem, "before", {}, args.output, args.checkout)
         for effort in args.efforts:
             _fit(problem, effort, {"effort": effort}, args.output, None)
             if "groups_train" in np.load(folder_of(problem) / "labels.npz"):
                 contender = effort + WITH_GROUPS
                 _fit(problem, contender, {"effort": effort}, args.output, None, "groups")
-    contenders = ["baseline"] if args.checkout is not None or args.stored else []
+    contenders = ["before"] if args.checkout is not None or args.stored else []
     contenders += [effort + how for effort in args.efforts for how in ("", WITH_GROUPS)]
     rows = [row for name in names for row in _rows(name, contenders, args.output)]
     _report.save("efforts", rows)
@@ -128,7 +128,7 @@ def _rows(name: str, contenders: list[str], output: Path) -> list[dict[str, Any]
         for contender in contenders
         if (output / f"{name}.{contender}.npz").exists()
     }
-    first = found.get("baseline")
+    first = found.get("before")
     for contender, values in found.items():
         log_p, ranks = values["log_p"], values["ranks"]
         row: dict[str, Any] = {
@@ -141,7 +141,7 @@ def _rows(name: str, contenders: list[str], output: Path) -> list[dict[str, Any]
             "peak MB": float(values["megabytes"]),
             "weights MB": float(values["weights"]),
         }
-        if first is not None and contender != "baseline":
+        if first is not None and contender != "before":
             for measure, ours, theirs in (
                 ("log-likelihood", log_p, first["log_p"]),
                 ("accuracy", ranks == 0, first["ranks"] == 0),
