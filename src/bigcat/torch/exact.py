@@ -15,23 +15,11 @@ BLOCK_SCORES = 1 << 24
 MIN_BLOCK = 256
 
 
-<<<<<<< HEAD
-def block_size(n_rows: int) -> int:
-    """Return the number of classes whose scores for `n_rows` fill one block."""
-    return max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
-
-
-def blocks(n_rows: int, n_classes: int) -> list[slice]:
-    """Return ranges of classes whose scores for so many rows fill one block."""
-    size = block_size(n_rows)
-    return [slice(k, min(k + size, n_classes)) for k in range(0, n_classes, size)]
-=======
 def blocks(n_rows: int, weight: Tensor, bias: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
     """Split weights and intercepts into blocks of classes whose scores are held at a time."""
     size = max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
     weights = weight.split(size)
     return list(zip(weights, [None] * len(weights) if bias is None else bias.split(size)))
->>>>>>> main
 
 
 def precise(tensor: Tensor) -> Tensor:

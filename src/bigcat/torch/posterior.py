@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The posterior of a trained head's weights, and its predictions."""
-=======
 """The posterior of a trained head's weights, and intervals of its probabilities."""
->>>>>>> main
 
 from __future__ import annotations
 
