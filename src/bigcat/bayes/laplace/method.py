@@ -265,14 +265,9 @@ class _Fit:
         else:
             gaussian, precision = self._gaussian(prior)
             mean, covariance, near = gaussian.mode, gaussian.covariance(), gaussian.mode
-        self.evidence = self._log_evidence(precision, near)
+        random_state = self.task.random_state
+        self.evidence = log_evidence(self.likelihood, precision, prior.mean, near, random_state)
         return self._posterior(mean, covariance, precision)
-
-    def _log_evidence(self, precision: Floats, near: Floats) -> Evidence:
-        """Return the evidence from a mode and a curvature at these precisions."""
-        prior_mean = self._prior(1).mean
-        mode, _ = find_mode(self.likelihood, precision, prior_mean[None], near)
-        return log_evidence(self.likelihood, mode, precision, prior_mean, self.task.random_state)
 
     def _prior(self, n_chains: int) -> PriorChain:
         task, columns = self.task, self.columns
