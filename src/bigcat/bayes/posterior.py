@@ -58,7 +58,7 @@ class GaussianPosterior(ABC):
     averaging_weight : float or None
         Weight of the conditioned likelihood, where there are two.
     prior : WeightPrior or None
-        With the scales that were learnt, where the fit tells them.
+        With the scales that were learnt; None for a posterior made by hand.
     """
 
     #: Name in model files.
