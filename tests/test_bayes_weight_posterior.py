@@ -271,13 +271,14 @@ def test_other_noise_reaches_the_optimum():
 def test_without_data_the_posterior_is_the_prior():
     X, y = data(n_rows=40)
     X = scipy.sparse.csr_array(np.column_stack([X, np.zeros(40)]))  # a feature never seen
-    q = fit_weight_posterior(problem(X, y, 8), parts(), prior_scale=0.7, max_epochs=30)
+    wide = {"prior_scale": 0.7, "intercept_scale": 5.0}
+    q = fit_weight_posterior(problem(X, y, 8), parts(), max_epochs=30, **wide)
     assert np.all(q.mean[:, 3] == 0.0)
     np.testing.assert_allclose(q.scale[:, 3], 0.7, rtol=1e-12)
     # A class without rows is known not to be the others: a little information.
     without = np.bincount(y, minlength=8) == 0
     assert without.sum() >= 2
-    assert np.all(q.scale[without] > 0.97 * 0.7)
+    assert np.all(q.scale[without] > 0.9 * 0.7)
     assert np.all(q.scale[~without, :3] < 0.9 * 0.7)
     assert np.all(q.scale <= 0.7)
 

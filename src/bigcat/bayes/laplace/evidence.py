@@ -62,7 +62,7 @@ def log_evidence(
     near: Floats,
     rng: np.random.RandomState,
 ) -> Evidence:
-    """Return the log-evidence from the mode at these precisions, which is looked for from `near`."""
+    """Return the log-evidence, from the mode at these precisions; its search starts at `near`."""
     n, size = likelihood.design.n, near.size
     of_fisher = 1 if likelihood.noise.softmax else likelihood.n_classes
     is_sampled = size <= MAX_SAMPLED_WEIGHTS and float(n) * size**2 * of_fisher <= MAX_PRODUCTS

@@ -165,7 +165,9 @@ class Laplace(PosteriorMethod):
         began = time.perf_counter()
         likelihood = _likelihood(task, noise, q.columns)
         gaussian = Known.of(q).updated(likelihood)
-        posterior = self._posterior_of(task, gaussian.mode, gaussian.covariance(), q.columns, q.seed)
+        posterior = self._posterior_of(
+            task, gaussian.mode, gaussian.covariance(), q.columns, q.seed
+        )
         posterior.prior = q.prior
         history = History(last.history, choice=last.history.choice)
         seconds = history[-1]["seconds"] + time.perf_counter() - began

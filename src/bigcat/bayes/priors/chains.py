@@ -50,7 +50,7 @@ class Scales:
         values = np.full(groups, start)
         return cls(values, np.full(groups, 0.5 * freedom / start), 0.5 * freedom, width)
 
-    def drawn(self, counts: Floats, squares: Floats, rng: np.random.RandomState) -> Scales:
+    def drawn(self, counts: Floats | float, squares: Floats, rng: np.random.RandomState) -> Scales:
         """Given the weights of each group: how many there are, and their sum of squares."""
         values = rng.gamma(self.shape + 0.5 * counts, size=self.values.shape)
         values /= self.rate + 0.5 * squares
@@ -163,8 +163,9 @@ class PriorChain:
 
     def drawn(self, stack: Floats, rng: np.random.RandomState) -> PriorChain:
         """Given the weights, one set after the other."""
+        counts = np.ones((1, *stack.shape[1:]))
         squares = np.square(stack - self.mean) * self.units
-        return self._renewed(np.ones((1, *stack.shape[1:])), squares, partial(Scales.drawn, rng=rng))
+        return self._renewed(counts, squares, partial(Scales.drawn, rng=rng))
 
     def maximised(self, mean: Floats, variances: Floats) -> PriorChain:
         """Return the best scales given the moments of the weights, (K, M), in a single chain.
@@ -221,7 +222,6 @@ class PriorChain:
 
     def where(self, chosen: np.ndarray, other: PriorChain) -> PriorChain:
         """Return scales of `other` in the chosen chains."""
-
         changed: dict[str, Any] = {}
         for name in PARTS:
             part: Scales | None = getattr(self, name)
