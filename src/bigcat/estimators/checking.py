@@ -50,7 +50,7 @@ class PosteriorChecks:
             Of the intervals; the result has others, too, for its plot.
         weights : {"posterior", "prior"}, default="posterior"
             Where true weights come from: they are like those that were fitted, or come from the
-            prior with the scales that were learnt.
+            prior with the scales that were learned.
         random_state : int, RandomState or None, default=None
 
         Returns
