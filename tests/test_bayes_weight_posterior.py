@@ -271,8 +271,8 @@ def test_other_noise_reaches_the_optimum():
 def test_without_data_the_posterior_is_the_prior():
     X, y = data(n_rows=40)
     X = scipy.sparse.csr_array(np.column_stack([X, np.zeros(40)]))  # a feature never seen
-    wide = {"prior_scale": 0.7, "intercept_scale": 5.0}
-    q = fit_weight_posterior(problem(X, y, 8), parts(), max_epochs=30, **wide)
+    p = problem(X, y, 8)
+    q = fit_weight_posterior(p, parts(), prior_scale=0.7, intercept_scale=5.0, max_epochs=30)
     assert np.all(q.mean[:, 3] == 0.0)
     np.testing.assert_allclose(q.scale[:, 3], 0.7, rtol=1e-12)
     # A class without rows is known not to be the others: a little information.
