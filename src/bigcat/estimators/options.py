@@ -35,16 +35,14 @@ def only_if(check: Callable[[Estimator], bool]) -> Callable[[Function], Function
     return decorate
 
 
-#: Places of settings that are not parameters.
+#: Places of settings that scikit-learn has as parameters.
 ELSEWHERE = {
     "learning_rate": "the solver: solver=AdaGrad(learning_rate=0.1)",
     "batch_size": "the solver: solver=AdaGrad(batch_size=128)",
     "init": "the solver: solver=AdaGrad(init='zero')",
     "tol": "its part: solver=LBFGS(tol=1e-6) or early_stopping=EarlyStopping(tol=1e-3)",
-    "n_negatives": "the sampler: sampler=Uniform(n_negatives=32)",
     "validation_fraction": "early_stopping=EarlyStopping(validation_fraction=0.1)",
     "n_iter_no_change": "early_stopping=EarlyStopping(patience=5)",
-    "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
     "C": "l2, which is 1/C",
     "max_iter": "max_epochs",
     "n_jobs": "n_threads",
