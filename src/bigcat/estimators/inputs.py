@@ -38,6 +38,8 @@ _X_OPTIONS: dict[str, Any] = {
 LABEL_KINDS = "iubU"
 #: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them.
 MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e100, 1e12
+#: Items that an error lists.
+MAX_LISTED = 5
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -318,9 +320,9 @@ def check_sizes(X: Any) -> None:
     )
 
 
-def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
-    shown = ", ".join(str(i) for i in items[:most])
-    more = f" and {len(items) - most} more" if len(items) > most else ""
+def _listed(noun: str, items: np.ndarray) -> str:
+    shown = ", ".join(str(i) for i in items[:MAX_LISTED])
+    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
     return f"{noun}{'s' if len(items) > 1 else ''} {shown}{more}"
 
 

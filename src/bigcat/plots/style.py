@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
 
 
 def prepared(
-    ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE, grid: bool = True
+    ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE
 ) -> Axes:
     """Return the given axes, or those of a new figure, in the style of bigcat."""
     require_matplotlib()
@@ -39,8 +39,7 @@ def prepared(
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(color=GRID, linewidth=0.8)
+    ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     return ax
 
