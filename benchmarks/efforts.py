@@ -27,9 +27,10 @@ WITH_GROUPS = ", groups"
 
 #: A fit as a program: the folder of the problem, where results go, and the parameters.
 CHILD = """
-import json, resource, sys, time, warnings
+import json, sys, time, warnings
 import numpy as np, scipy.sparse as sp
 from bigcat import LinearClassifier
+from benchmarks._peak import memory
 folder, out, parameters, most = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
 warnings.simplefilter("ignore")
 X = sp.load_npz(folder + "/X_train.npz").tocsr()
@@ -37,12 +38,12 @@ X_test = sp.load_npz(folder + "/X_test.npz").tocsr()
 labels = np.load(folder + "/labels.npz")
 known = {"groups": labels["groups_train"]} if "groups" in sys.argv[5:] else {}
 y, y_test, common = labels["y_train"], labels["y_test"], labels["common_rows"]
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = memory("VmHWM")
 started = time.process_time()
 model = LinearClassifier(n_threads=1, random_state=0, progress=False, **parameters)
 model.fit(X, y, **known)
 cpu = time.process_time() - started
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = memory("VmHWM")
 K = len(model.classes_)
 some = np.union1d(common, np.arange(min(len(y_test), max(most // K, 1))))
 log_p, ranks, step = [], [], max(1, (1 << 22) // K)
@@ -56,7 +57,7 @@ log_p, ranks = np.concatenate(log_p), np.concatenate(ranks)
 compiled = model.history_[-1]["compile_seconds"] if len(model.history_) else 0.0
 weights = sum(a.nbytes for a in model._weights().arrays().values())
 np.savez(out, log_p=log_p[np.isin(some, common)], ranks=ranks, cpu=cpu - compiled,
-         megabytes=(peak - before) / 1024, weights=weights / 2**20)
+         megabytes=(peak - before) / 2**20, weights=weights / 2**20)
 print(model.selection_ if hasattr(model, "selection_") else "")
 """
 
@@ -105,7 +106,7 @@ def _fit(
 ) -> None:
     root = checkout or Path(__file__).parents[1]
     environment = os.environ | {
-        "PYTHONPATH": str(root / "src"),
+        "PYTHONPATH": os.pathsep.join([str(root / "src"), str(Path(__file__).parents[1])]),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
