@@ -26,9 +26,7 @@ def require_matplotlib() -> None:
     require("matplotlib", "drawing needs", "plot")
 
 
-def prepared(
-    ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE
-) -> Axes:
+def prepared(ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> Axes:
     """Return the given axes, or those of a new figure, in the style of bigcat."""
     require_matplotlib()
     if ax is None:
