@@ -189,7 +189,7 @@ class TableReader(Reader):
             column = column.cast(self.pa.float64(), safe=False)
         values = column.to_numpy()
         with np.errstate(over="ignore"):
-            numbers = values.astype(np.float32, copy=False)
+            numbers: np.ndarray = values.astype(np.float32, copy=False)
         if not np.isfinite(numbers).all():
             row = int(np.isfinite(numbers).argmin())
             expected = f"a finite number that fits a float32 in column {name!r}"
