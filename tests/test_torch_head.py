@@ -423,6 +423,10 @@ def test_wrong_calls_are_refused():
         head(hidden, target, reduction="max")
     with pytest.raises(ValueError, match="give rows="):
         head(hidden, target)
+    with pytest.raises(
+        ValueError, match=r"'importance' needs; .*\(classes, log_weights, label_log"
+    ):
+        head_of("importance")(hidden, target, negatives=(torch.arange(3), torch.zeros(3)))
     with pytest.raises(ValueError, match="k=41 does not lie between 1 and n_classes=40"):
         head.top_k(hidden, 41)
 

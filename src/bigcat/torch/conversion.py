@@ -59,13 +59,6 @@ def to_linear(head: CategoricalHead, classes: ArrayLike | None = None) -> Linear
     head : CategoricalHead
     classes : array of shape (n_classes,), optional
         Labels, in rising order; by default 0, 1, ...
-
-    Examples
-    --------
-    >>> from bigcat.torch import CategoricalHead, to_linear
-    >>> head = CategoricalHead(4, 30, method="exact")
-    >>> to_linear(head).coef_.shape
-    (30, 4)
     """
     resolve(head.noise.name)
     labels = np.arange(head.n_classes) if classes is None else np.asarray(classes)
@@ -74,10 +67,8 @@ def to_linear(head: CategoricalHead, classes: ArrayLike | None = None) -> Linear
             f"classes has {len(labels)} entries for {head.n_classes} classes, or is not in rising "
             "order; give each label once, in rising order"
         )
-    coef = head.weight.detach().float().cpu().numpy().copy()
-    intercept = np.zeros(head.n_classes, np.float32)
-    if head.bias is not None:
-        intercept = head.bias.detach().float().cpu().numpy().copy()
+    bias = head.weight.new_zeros(head.n_classes) if head.bias is None else head.bias
+    coef, intercept = (p.detach().float().cpu().numpy().copy() for p in (head.weight, bias))
     model = LinearClassifier(noise=head.noise.name)
     model.n_features_in_ = head.in_features
     model.restore(FullRankWeights(coef), intercept, labels, History([]))

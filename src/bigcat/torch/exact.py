@@ -15,15 +15,11 @@ BLOCK_SCORES = 1 << 24
 MIN_BLOCK = 256
 
 
-def block_size(n_rows: int) -> int:
-    """Return how many classes' scores for so many rows fill one block."""
-    return max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
-
-
-def blocks(n_rows: int, n_classes: int) -> list[slice]:
-    """Return ranges of classes whose scores for so many rows fill one block."""
-    size = block_size(n_rows)
-    return [slice(k, min(k + size, n_classes)) for k in range(0, n_classes, size)]
+def blocks(n_rows: int, weight: Tensor, bias: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
+    """Split weights and intercepts into blocks of classes whose scores are held at a time."""
+    size = max(MIN_BLOCK, BLOCK_SCORES // max(n_rows, 1))
+    weights = weight.split(size)
+    return list(zip(weights, [None] * len(weights) if bias is None else bias.split(size)))
 
 
 def precise(tensor: Tensor) -> Tensor:
@@ -44,23 +40,15 @@ def scores_of(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return scores if bias is None else scores + precise(bias)
 
 
-def block_scores(hidden: Tensor, weight: Tensor, bias: Tensor | None, block: slice) -> Tensor:
-    """Return the scores of a block of classes in at least single precision."""
-    return scores_of(hidden, weight[block], None if bias is None else bias[block])
-
-
 def _log_sum(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return scores_of(hidden, weight, bias).logsumexp(1)
 
 
-def log_normaliser(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _log_normaliser(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return log sum_k exp(psi_k) of each row; the backward pass computes the scores again."""
-    size = block_size(len(hidden))
-    weights = weight.split(size)
-    biases = [None] * len(weights) if bias is None else bias.split(size)
     parts = [
         checkpoint(_log_sum, hidden, w, b, use_reentrant=False, preserve_rng_state=False)
-        for w, b in zip(weights, biases)
+        for w, b in blocks(len(hidden), weight, bias)
     ]
     return torch.stack(parts).logsumexp(0)
 
@@ -69,7 +57,7 @@ def log_softmax_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: 
     """Return the log-probability of one class per row.
 
     All scores are kept if they fit in one block.  Otherwise torch's own chunked loss takes over
-    if it exists (from 2.13), and `log_normaliser` if not.
+    if it exists (from 2.13), and `_log_normaliser` if not.
     """
     if len(hidden) * len(weight) <= BLOCK_SCORES:
         scores = scores_of(hidden, weight, bias)
@@ -84,4 +72,4 @@ def log_softmax_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: 
     label = (precise(hidden) * precise(weight[target])).sum(1)
     if bias is not None:
         label = label + precise(bias[target])
-    return label - log_normaliser(hidden, weight, bias)
+    return label - _log_normaliser(hidden, weight, bias)

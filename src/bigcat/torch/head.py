@@ -195,9 +195,9 @@ class CategoricalHead(nn.Module):
         rows : tensor of shape (...), optional
             Numbers of the training rows, for local parameters.
         negatives : tuple of tensors, optional
-            Classes that you drew, and minus the logarithm of how often each is expected among the
-            draws; both of shape (m,) or (n, m).  The methods ``"importance"`` and ``"nce"`` need a
-            third one, the same number for each label, of shape (n,).
+            Your own `Negatives`: classes, and minus the logarithm of their expected number of
+            draws, both of shape (m,) or (n, m).  The methods ``"importance"`` and ``"nce"`` also
+            need this log weight of each label, of shape (n,), as a third tensor.
         generator : Generator, optional
             Source of the draws; by default torch's own, which `torch.manual_seed` seeds.
 
@@ -208,22 +208,24 @@ class CategoricalHead(nn.Module):
         """
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction={reduction!r} is not 'mean', 'sum' or 'none'; choose one")
-        hidden, target = self._checked(hidden, target)
-        shape, target = target.shape, target.reshape(-1)
-        valid = target != self.ignore_index
-        hidden = hidden.reshape(-1, self.in_features).masked_fill(~valid[:, None], 0.0)
+        shape = target.shape
+        hidden, label, valid = self._flattened(hidden, target)
+        hidden = hidden.masked_fill(~valid[:, None], 0.0)
         with exact.without_autocast(hidden.device):
-            if self.method == "exact":
-                loss = -self._log_prob(hidden, torch.where(valid, target, 0))
+            if self.sampler is None:
+                loss = -self._log_prob(hidden, label)
             else:
-                drawn = self._draw(torch.where(valid, target, 0), valid, negatives, generator)
+                if negatives is None:
+                    drawn = self.sampler.draw_for(label, valid, generator)
+                else:
+                    drawn = self._given(negatives)
                 # Ignored rows point to a class that is visited in any case.
-                label = torch.where(valid, target, drawn.classes.reshape(-1)[0])
-                scores = self._scores(hidden, label, drawn)
+                visited = torch.where(valid, label, drawn.classes.reshape(-1)[0])
+                scores = self._scores(hidden, visited, drawn)
                 loss = self._sampled_loss(scores, hidden, valid, rows)
         weights = valid.to(loss.dtype)
         if self.class_weight is not None:
-            weights = weights * self.class_weight[torch.where(valid, target, 0)]
+            weights = weights * self.class_weight[label]
         if row_weight is not None:
             weights = weights * row_weight.reshape(-1)
         loss = loss.masked_fill(~valid, 0.0) * weights
@@ -234,21 +236,12 @@ class CategoricalHead(nn.Module):
             return total
         return total / weights.sum().clamp_min(torch.finfo(loss.dtype).tiny)
 
-    def _draw(
-        self,
-        label: Tensor,
-        valid: Tensor,
-        negatives: Negatives | tuple[Tensor, ...] | None,
-        generator: Generator | None,
-    ) -> Negatives:
-        assert self.sampler is not None
-        if negatives is None:
-            return self.sampler.draw_for(label, valid, generator)
+    def _given(self, negatives: Negatives | tuple[Tensor, ...]) -> Negatives:
         drawn = Negatives(*negatives)
         if drawn.label_log_weights is None and self.method in ("importance", "nce"):
             raise ValueError(
-                f"method={self.method!r} needs the log weights of the labels too; give "
-                "negatives=(classes, log_weights, label_log_weights)"
+                f"negatives has no log weights of the labels, which method={self.method!r} needs; "
+                "give negatives=(classes, log_weights, label_log_weights)"
             )
         return drawn
 
@@ -283,10 +276,12 @@ class CategoricalHead(nn.Module):
         if rows is None:
             raise ValueError("the head has local parameters of n_rows training rows; give rows=")
         rows = rows.reshape(-1)
-        old = self.local[rows].to(scores.label.dtype)
+        stored, fresh = self.local[rows], losses.best_local(self.noise, scores)
+        old = torch.where(stored.isnan(), fresh, stored.to(fresh.dtype))
         squared_norm = (hidden.detach() ** 2).sum(1).to(old.dtype) + (self.bias is not None)
-        loss, new = method.by_row(self.noise, scores, Local(old, self.local_rate, squared_norm))
-        self.local[rows] = torch.where(valid[:, None], new, old).to(self.local.dtype)
+        local = Local(old, fresh, self.local_rate, squared_norm)
+        loss, new = method.by_row(self.noise, scores, local)
+        self.local[rows] = torch.where(valid[:, None], new.to(stored.dtype), stored)
         return loss
 
     # Evaluation
@@ -304,25 +299,7 @@ class CategoricalHead(nn.Module):
         tensor of shape (...)
             0 for ignored rows.
         """
-        return self._evaluated(hidden, target)
-
-    def _evaluated(self, hidden: Tensor, target: Tensor, function: Any = None) -> Tensor:
-        """Apply a function of `Scores` to valid rows; by default take log-probabilities."""
-        hidden, target = self._checked(hidden, target)
-        shape, target = target.shape, target.reshape(-1)
-        valid = target != self.ignore_index
-        rows, label = hidden.reshape(-1, self.in_features), torch.where(valid, target, 0)
-        with exact.without_autocast(hidden.device):
-            if function is None:
-                value = self._log_prob(rows, label)
-            else:
-                value = self._over_all(rows, label, function)
-        return value.masked_fill(~valid, 0.0).reshape(shape)
-
-    def _log_prob(self, hidden: Tensor, target: Tensor) -> Tensor:
-        if self.noise.is_gumbel:
-            return exact.log_softmax_of(hidden, self.weight, self.bias, target)
-        return self._over_all(hidden, target, lambda s: losses.log_integral(self.noise, s))
+        return self._evaluated(hidden, target, self._log_prob)
 
     def lower_bound(self, hidden: Tensor, target: Tensor) -> Tensor:
         """Return the method's bound on each log-probability, over all classes.
@@ -341,10 +318,22 @@ class CategoricalHead(nn.Module):
                 f"the loss of method={self.method!r} is not a bound; take log_prob, or a head with "
                 "method='one-vs-each' or 'augment-reduce'"
             )
-        return self._evaluated(hidden, target, lambda s: -bound(self.noise, s))
+        return -self._evaluated(hidden, target, lambda h, y: self._over_all(h, y, bound))
 
-    def _over_all(self, hidden: Tensor, target: Tensor, function: Any) -> Tensor:
-        """Apply a function of `Scores` to all classes, for a block of rows at a time."""
+    def _evaluated(self, hidden: Tensor, target: Tensor, function: Any) -> Tensor:
+        """Apply a function of rows and labels to the valid rows."""
+        rows, label, valid = self._flattened(hidden, target)
+        with exact.without_autocast(hidden.device):
+            value: Tensor = function(rows, label)
+        return value.masked_fill(~valid, 0.0).reshape(target.shape)
+
+    def _log_prob(self, hidden: Tensor, target: Tensor) -> Tensor:
+        if self.noise.is_gumbel:
+            return exact.log_softmax_of(hidden, self.weight, self.bias, target)
+        return -self._over_all(hidden, target, losses.complementary)
+
+    def _over_all(self, hidden: Tensor, target: Tensor, loss: Any) -> Tensor:
+        """Return a loss over all classes, for a block of rows at a time."""
         n = max(1, exact.BLOCK_SCORES // self.n_classes)
         found = []
         for i in range(0, len(target), n):
@@ -352,7 +341,8 @@ class CategoricalHead(nn.Module):
             psi = exact.scores_of(part, self.weight, self.bias)
             own = psi.gather(1, label[:, None])[:, 0]
             log_weights = torch.zeros_like(psi).scatter(1, label[:, None], NEVER)
-            found.append(function(Scores(own, psi, log_weights, torch.zeros_like(own))))
+            scores = Scores(own, psi, log_weights, torch.zeros_like(own))
+            found.append(loss(self.noise, scores))
         return torch.cat(found) if found else hidden.new_zeros(0)
 
     @torch.no_grad()
@@ -378,14 +368,16 @@ class CategoricalHead(nn.Module):
             best = rows.new_zeros(n, 0, dtype=exact.precise(rows).dtype)
             classes = torch.zeros(n, 0, dtype=torch.long, device=rows.device)
             total = torch.full_like(rows[:, 0], -torch.inf, dtype=best.dtype)
-            for block in exact.blocks(n, self.n_classes):
-                psi = exact.block_scores(rows, self.weight, self.bias, block)
+            start = 0
+            for weight, bias in exact.blocks(n, self.weight, self.bias):
+                psi = exact.scores_of(rows, weight, bias)
                 total = torch.logaddexp(total, psi.logsumexp(1))
                 values, found = psi.topk(min(k, psi.shape[1]), dim=1)
                 best = torch.cat([best, values], 1)
-                classes = torch.cat([classes, found + block.start], 1)
+                classes = torch.cat([classes, found + start], 1)
                 best, place = best.topk(min(k, best.shape[1]), dim=1)
                 classes = classes.gather(1, place)
+                start += len(weight)
             if self.noise.is_gumbel:
                 log_prob = best - total[:, None]
             else:
@@ -396,15 +388,14 @@ class CategoricalHead(nn.Module):
     def posterior(
         self, loader: Iterable[tuple[Tensor, Tensor]], *, prior_precision: float = 1.0
     ) -> HeadPosterior:
-        """Return the Laplace posterior of the weights around their present values.
+        """Return the `HeadPosterior` of the weights.
 
         Parameters
         ----------
         loader : iterable of pairs (hidden, target)
-            The training rows, once.
+            The training rows.
         prior_precision : float, default=1.0
-            Of the independent Gaussian prior of each weight: the weight decay's coefficient, for a
-            loss that is summed over the rows.
+            Precision of the Gaussian prior of each weight.
         """
         from bigcat.torch.posterior import HeadPosterior
 
@@ -418,14 +409,17 @@ class CategoricalHead(nn.Module):
                     f"{name}.full_tensor(), or leave the head out of the sharded modules"
                 )
 
-    def _checked(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def _flattened(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return rows, labels, which are 0 for ignored rows, and which rows are not ignored."""
         self._refuse_shards(hidden)
         if hidden.shape[-1] != self.in_features or hidden.shape[:-1] != target.shape:
             raise ValueError(
                 f"hidden has the shape {tuple(hidden.shape)} and target {tuple(target.shape)}; "
                 f"they should be (..., {self.in_features}) and (...)"
             )
-        return hidden, target
+        target = target.reshape(-1)
+        valid = target != self.ignore_index
+        return hidden.reshape(-1, self.in_features), torch.where(valid, target, 0), valid
 
 
 def _select(

@@ -26,8 +26,6 @@ class Noise:
     log_cdf, log_pdf : callable
         Logarithms of the distribution function and of the density.  They have to be differentiable
         and finite for every argument that scores can produce.
-    log_cdf_grad, log_pdf_grad : callable, optional
-        Their derivatives; by default from automatic differentiation.
     variational : {"gaussian", "logistic"}, default="gaussian"
         Family of the variational distribution that augment-and-reduce takes.
 
@@ -47,17 +45,7 @@ class Noise:
     name: str
     log_cdf: Function
     log_pdf: Function
-    log_cdf_grad: Function | None = None
-    log_pdf_grad: Function | None = None
     variational: str = "gaussian"
-
-    def gradient_of_log_cdf(self, t: Tensor) -> Tensor:
-        """Return the derivative of `log_cdf`, elementwise."""
-        return self.log_cdf_grad(t) if self.log_cdf_grad else _gradient(self.log_cdf, t)
-
-    def gradient_of_log_pdf(self, t: Tensor) -> Tensor:
-        """Return the derivative of `log_pdf`, elementwise."""
-        return self.log_pdf_grad(t) if self.log_pdf_grad else _gradient(self.log_pdf, t)
 
     def __reduce__(self) -> Any:
         """Copy and pickle a named noise as the one of that name."""
@@ -71,36 +59,26 @@ class Noise:
         return self is GUMBEL
 
 
-def _gradient(function: Function, t: Tensor) -> Tensor:
-    gradient: Function = torch.func.grad(lambda x: function(x).sum())
-    return gradient(t)
-
-
-def _gaussian_gradient(t: Tensor) -> Tensor:
-    # phi / Phi without the cancellation of two small numbers on the left.
-    return math.sqrt(2.0 / math.pi) / torch.special.erfcx(-t / math.sqrt(2.0))
+def derivative(function: Function, t: Tensor) -> Tensor:
+    """Return the derivative of an elementwise function."""
+    found: Tensor = torch.func.grad(lambda x: function(x).sum())(t)
+    return found
 
 
 GUMBEL = Noise(
     "gumbel",
     log_cdf=lambda t: -torch.exp(-t),
     log_pdf=lambda t: -t - torch.exp(-t),
-    log_cdf_grad=lambda t: torch.exp(-t),
-    log_pdf_grad=lambda t: torch.exp(-t) - 1.0,
 )
 GAUSSIAN = Noise(
     "gaussian",
     log_cdf=torch.special.log_ndtr,
     log_pdf=lambda t: -0.5 * t * t - _LOG_SQRT_2PI,
-    log_cdf_grad=_gaussian_gradient,
-    log_pdf_grad=lambda t: -t,
 )
 LOGISTIC = Noise(
     "logistic",
     log_cdf=torch.nn.functional.logsigmoid,
     log_pdf=lambda t: torch.nn.functional.logsigmoid(t) + torch.nn.functional.logsigmoid(-t),
-    log_cdf_grad=lambda t: torch.sigmoid(-t),
-    log_pdf_grad=lambda t: -torch.tanh(0.5 * t),
     variational="logistic",
 )
 NOISES = {noise.name: noise for noise in (GUMBEL, GAUSSIAN, LOGISTIC)}

@@ -51,7 +51,7 @@ class _RowSparse(Optimizer):
                     continue
                 state = self.state[p]
                 if not state:
-                    self._start(state, group, p)
+                    self._start(state, p)
                     if group["weight_decay"]:
                         state["log_decay"] = p.new_zeros(p.shape[:1], dtype=torch.float32)
                 if p.grad.is_sparse:
@@ -62,7 +62,7 @@ class _RowSparse(Optimizer):
                 if group["weight_decay"]:
                     rows = self._decayed(rows, state, group, index)
                 rows = rows - group["lr"] * self._direction(state, group, index, grad).to(p.dtype)
-                _write(p, index, rows)
+                p[index] = rows  # those of equal indices are equal
         return loss
 
     @torch.no_grad()
@@ -79,10 +79,10 @@ class _RowSparse(Optimizer):
         rows: Tensor, state: dict[str, Tensor], group: dict[str, Any], index: Index
     ) -> Tensor:
         due = group["log_decay"] - state["log_decay"][index]
-        _write(state["log_decay"], index, torch.full_like(due, group["log_decay"]))
+        state["log_decay"][index] = group["log_decay"]
         return rows * _per_row(due.exp(), rows).to(rows.dtype)
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Tensor) -> None:
+    def _start(self, state: dict[str, Any], p: Tensor) -> None:
         raise NotImplementedError
 
     def _direction(
@@ -135,7 +135,7 @@ class RowSparseAdam(_RowSparse):
             params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         )
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Tensor) -> None:
+    def _start(self, state: dict[str, Any], p: Tensor) -> None:
         state["exp_avg"] = torch.zeros_like(p)
         state["exp_avg_sq"] = torch.zeros_like(p)
         state["updates"] = p.new_zeros(p.shape[:1], dtype=torch.float32)
@@ -147,9 +147,9 @@ class RowSparseAdam(_RowSparse):
         updates = state["updates"][index] + 1.0
         mean = torch.lerp(grad, state["exp_avg"][index], first)
         square = torch.lerp(grad * grad, state["exp_avg_sq"][index], second)
-        _write(state["updates"], index, updates)
-        _write(state["exp_avg"], index, mean)
-        _write(state["exp_avg_sq"], index, square)
+        state["updates"][index] = updates
+        state["exp_avg"][index] = mean
+        state["exp_avg_sq"][index] = square
         mean_scale = _per_row(1.0 - first**updates, mean)
         square_scale = _per_row((1.0 - second**updates).sqrt(), mean)
         return mean / mean_scale / (square.sqrt() / square_scale + group["eps"])
@@ -166,20 +166,6 @@ class RowSparseAdagrad(_RowSparse):
     eps : float, default=1e-10
     weight_decay : float, default=0
         Decoupled, and made up for where steps left a row out.
-    per_row : bool, default=False
-        Keep one sum of squares per row, the mean over its entries, instead of one per weight: the
-        state of a million rows is 4 MB.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from bigcat.torch import RowSparseAdagrad
-    >>> embedding = torch.nn.Embedding(1000, 4, sparse=True)
-    >>> optimizer = RowSparseAdagrad(embedding.parameters(), lr=0.1, per_row=True)
-    >>> embedding(torch.tensor([7])).sum().backward()
-    >>> optimizer.step()
-    >>> optimizer.state[embedding.weight]["sum"][7]
-    tensor([1.])
     """
 
     def __init__(
@@ -188,26 +174,17 @@ class RowSparseAdagrad(_RowSparse):
         lr: float = 1e-2,
         eps: float = 1e-10,
         weight_decay: float = 0.0,
-        *,
-        per_row: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "eps": eps, "weight_decay": weight_decay, "per_row": per_row}
-        super().__init__(params, defaults)
+        super().__init__(params, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Tensor) -> None:
-        per_row = group["per_row"] and p.dim() > 1
-        state["sum"] = (
-            p.new_zeros(len(p), *(1,) * (p.dim() - 1)) if per_row else torch.zeros_like(p)
-        )
+    def _start(self, state: dict[str, Any], p: Tensor) -> None:
+        state["sum"] = torch.zeros_like(p)
 
     def _direction(
         self, state: dict[str, Tensor], group: dict[str, Any], index: Index, grad: Tensor
     ) -> Tensor:
-        square = grad * grad
-        if group["per_row"] and grad.dim() > 1:
-            square = _per_row(square.flatten(1).mean(1), square)
-        total = state["sum"][index] + square
-        _write(state["sum"], index, total)
+        total = state["sum"][index] + grad * grad
+        state["sum"][index] = total
         return grad / (total.sqrt() + group["eps"])
 
 
@@ -222,11 +199,3 @@ def _log_decay(group: dict[str, Any]) -> float:
 
 def _per_row(values: Tensor, rows: Tensor) -> Tensor:
     return values.reshape((*values.shape, *(1,) * (rows.dim() - values.dim())))
-
-
-def _write(target: Tensor, index: Index, rows: Tensor) -> None:
-    """Write rows, of which those with equal indices are equal, so that their order is no matter."""
-    if isinstance(index, Tensor):
-        target.index_copy_(0, index, rows)
-    else:
-        target.copy_(rows)

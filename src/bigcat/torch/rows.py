@@ -18,19 +18,15 @@ def take_rows(
     """
     if not sparse_grad:
         return weight[classes], None if bias is None else bias[classes]
-    if torch.compiler.is_compiling():  # no compiled graph can return a sparse gradient
-        return _take_sparse_eagerly(weight, bias, classes)
     return _take_sparse(weight, bias, classes)
 
 
+@torch.compiler.disable  # no compiled graph can return a sparse gradient
 def _take_sparse(
     weight: Tensor, bias: Tensor | None, classes: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     rows: Tensor = _Rows.apply(weight, classes)
     return rows, None if bias is None else _Rows.apply(bias, classes)
-
-
-_take_sparse_eagerly = torch.compiler.disable(_take_sparse)
 
 
 class _Rows(torch.autograd.Function):

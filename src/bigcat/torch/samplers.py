@@ -68,16 +68,7 @@ class Sampler(nn.Module):
 
 
 class Uniform(Sampler):
-    """All classes with the same probability, one from each of `n_negatives` equal ranges.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from bigcat.torch import Uniform
-    >>> drawn = Uniform(1000, 4).draw(1, torch.device("cpu"))
-    >>> drawn.log_weights.exp()
-    tensor([250.0000, 250.0000, 250.0000, 250.0000])
-    """
+    """All classes with the same probability, one from each of `n_negatives` equal ranges."""
 
     def forward(
         self, shape: tuple[int, ...], device: torch.device, generator: Generator | None
