@@ -35,7 +35,7 @@ FITS: dict[str, dict[str, Any]] = {
 
 
 class Killed(BaseException):
-    """As abrupt as can be inside one process."""
+    """Abrupt end of a fit inside one process."""
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def one_bit(content):
 
 
 def of_numba(content):
-    """As it was before files had digests."""
+    """Return a cache file without digests."""
     return content[cache._DIGEST_BYTES :]
 
 

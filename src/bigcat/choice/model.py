@@ -330,7 +330,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         return noise.softmax and simple and not utility.specific
 
     def _coding(self, found: Rows | Pairs) -> Coding:
-        """Return which coefficient belongs to what."""
+        """Return the assignment of coefficients to variables and alternatives."""
         reference = 0
         if self.reference is not None:
             wanted = np.array([self.reference])
@@ -362,7 +362,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         return PairsLikelihood(found, terms, offset, constant, n_constants)
 
     def _own(self, labels: Array, like: Mapping[Any, Any] | None) -> Array:
-        """Return which alternative of the fit has the coefficients of each label."""
+        """Return for each label the alternative of the fit whose coefficients it has."""
         wanted = [(like or {}).get(label, label) for label in labels.tolist()]
         return codes_of(np.array(wanted), self.alternatives_, "alternative")
 

@@ -100,7 +100,7 @@ class TableReader(Reader):
         vars(self).update(state, pa=require_pyarrow())
 
     def choose(self, header: Sequence[str]) -> None:
-        """Decide what becomes of each column."""
+        """Choose the treatment of each column."""
         if twice := [name for name, times in Counter(header).items() if times > 1]:
             found = f"{_some(twice)} more than once; rename one of them"
             raise self.wrong("each name of a column once", found)

@@ -63,7 +63,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         `bigcat.bayes.AugmentReducePosterior`: ``BayesianClassifier(Laplace(noise="gaussian"))``, or
         ``set_params(method__noise="gaussian")``.
     prior : {"auto", "learned", "gaussian", "horseshoe"} or Prior, default="auto"
-        "learned" is normal with a scale that is learnt from the data, in units of the columns;
+        "learned" is normal with a scale that is learned from the data, in units of the columns;
         "gaussian" is N(0, 1) for every weight and the intercept.  "auto" is "learned" for
         "laplace" and the papers' "gaussian" for their methods.  Options are those of an object,
         such as `bigcat.bayes.GaussianPrior`.
@@ -93,7 +93,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         Training rows of each class.
     evidence_ : float
         Approximate log marginal likelihood, log p(y | X), in nats, of all rows together, for
-        comparing models of one method.  Of "laplace" it is the Laplace approximation at the learnt
+        comparing models of one method.  Of "laplace" it is the Laplace approximation at the learned
         scale of the prior; of the others a lower bound: of the binary regressions, or of the
         classes with augment-reduce.  NaN with a warning where it cannot be computed.
     evidence_reason_ : str or None
@@ -319,7 +319,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
 
     @property
     def fitted(self) -> FittedPosterior:
-        """The posterior and how it came about, with the rows and steps that it was learnt from."""
+        """The posterior and how it came about, with the rows and steps that it was learned from."""
         check_is_fitted(self)
         return FittedPosterior(
             self.posterior_,

@@ -66,7 +66,7 @@ def check_for_prediction(estimator: Any, X: Any) -> Any:
 
 
 def _is_ready(X: Any, estimator: Any) -> bool:
-    """Would the checks find nothing to do?  They take longer than a small model's prediction."""
+    """Return True if slow checks can be skipped, which take longer than a small prediction."""
     dense = type(X) is np.ndarray and X.flags.c_contiguous
     if not dense and not (scipy.sparse.issparse(X) and X.format == "csr"):
         return False

@@ -216,7 +216,7 @@ class PosteriorPredictions:
             top=top,
             level=level,
             base=None if base is None else int(self._class_numbers("base", [base])[0]),
-            choice=self.history_.choice,
+            selection=self.history_.selection,
         )
 
     def marginal_effects(
@@ -314,9 +314,9 @@ class PosteriorPredictions:
         ['posterior', 'log_likelihood', 'sample_stats', 'observed_data']
         """
         check_is_fitted(self)
-        q, choice = self.posterior_, self.history_.choice or {}
+        q, selection = self.posterior_, self.history_.selection or {}
         kept = q.covariance_form.n_kept
-        n_chains = 1 if kept is None else choice.get("chains", 1)
+        n_chains = 1 if kept is None else selection.get("chains", 1)
         weights = q.sample(kept or n_draws, random_state)
         log_likelihood = labels = None
         if X is not None and y is not None:
@@ -333,7 +333,7 @@ class PosteriorPredictions:
             feature_names(self, q.intercept),
             log_likelihood=log_likelihood,
             labels=labels,
-            acceptance=None if kept is None else choice.get("acceptance"),
+            acceptance=None if kept is None else selection.get("acceptance"),
         )
 
     def _class_numbers(self, parameter: str, labels: ArrayLike) -> np.ndarray:

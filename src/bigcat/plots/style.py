@@ -22,7 +22,7 @@ SIZE = (7.0, 4.2)
 
 
 def require_matplotlib() -> None:
-    """Raise, with what to install, where matplotlib is missing."""
+    """Raise ImportError with an installation hint if matplotlib is missing."""
     require("matplotlib", "drawing needs", "plot")
 
 

@@ -42,7 +42,7 @@ EXAMPLE_FEATURES = 10
 #: Columns of a learning curve; methods of `bigcat.bayes` may have none of them.
 CURVES = ("bound", "log_likelihood", "validation_log_likelihood")
 
-#: Probabilities whose intervals are looked at.
+#: Maximal number of probabilities whose intervals are computed.
 INTERVALS = 1 << 20
 
 Section = dict[str, Any]
@@ -72,7 +72,7 @@ class Source:
 
     @cached_property
     def rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """X, y and the numbers of the rows that are looked at."""
+        """X, y and the numbers of the rows that are used."""
         X, y = rows_and_labels_of(self.X, self.y)
         X, y = X.tocsr() if hasattr(X, "tocsr") else X, np.asarray(y)
         numbers = np.arange(len(y))
@@ -144,11 +144,11 @@ def _model(source: Source) -> Section:
                 weight = f"stacking weight {candidate.weight:.2f}"
                 rows.append((candidate.name, f"{weight}; {settings}"))
         rows.append(("selection", selection.reason))
-    choice = getattr(model.history_, "choice", None) or {}
+    posterior = getattr(model.history_, "selection", None) or {}
     rows += [
-        (name, str(choice[name]))
+        (name, str(posterior[name]))
         for name in ("noise", "bound", "sampler", "solver", "covariance", "prior", "reason")
-        if choice.get(name) is not None
+        if posterior.get(name) is not None
     ]
     rows += [(str(name), str(value)) for name, value in source.facts.items()]
     rows.append(("written by", f"bigcat {__version__}, Python {platform.python_version()}"))
