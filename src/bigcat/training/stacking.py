@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from bigcat.linear import LinearModel
+from bigcat.metrics import reliability
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities_of
 from bigcat.training.data import TrainingData
@@ -45,6 +46,7 @@ class Stacked(NamedTuple):
     alone: np.ndarray  # log-likelihood of each row by each model as it stands, (models, rows)
     log_likelihoods: np.ndarray  # of each row by the sum
     of_frequencies: np.ndarray
+    calibration_errors: np.ndarray  # of each model as it stands, then of the sum
 
 
 class ValidationScores(NamedTuple):
@@ -106,6 +108,15 @@ class ValidationScores(NamedTuple):
             scores = np.ascontiguousarray(total, np.float64)
             return np.asarray(log_probabilities_of(noise, scores, own, quick=True))
         return np.asarray(total[:, 0] - logsumexp(total + self.log_counts, axis=1), np.float64)
+
+    def calibration_error(self, weights: np.ndarray, noise: Noise) -> float:
+        """Return the expected calibration error of a weighted sum; NaN unless it is a softmax."""
+        if not noise.softmax:
+            return float("nan")
+        total = np.tensordot(weights.astype(np.float32), self.scores, 1)
+        log_sums = logsumexp(total + self.log_counts, axis=1)
+        confidence = np.exp(np.minimum(total.max(axis=1) - log_sums, 0.0))
+        return float(reliability(confidence, total.argmax(axis=1) == 0)["ece"])
 
 
 def max_rows_scored(n_classes: int, softmax: bool = True) -> int:
@@ -178,6 +189,7 @@ def stack(found: ValidationScores, noise: Noise) -> Stacked:
         np.stack([found.log_likelihoods(w, noise) for w in alone[:-1]]),
         found.log_likelihoods(weights, noise),
         found.log_likelihoods(alone[-1], noise),
+        np.array([found.calibration_error(w, noise) for w in (*alone[:-1], weights)]),
     )
 
 
