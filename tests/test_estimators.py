@@ -75,6 +75,7 @@ def fitted(data):
     ("name", "text"),
     [
         ("learning_rate", r"set the solver: solver=AdaGrad\(learning_rate=0.1\)"),
+        ("n_negatives", r"set the sampler: sampler=Uniform\(n_negatives=32\)"),
         ("C", "has no parameter 'C'; set l2, which is 1/C"),
         ("n_jobs", "set n_threads"),
         ("callbacks", r"set progress, which takes functions: progress=\[function\]"),
