@@ -1,4 +1,4 @@
-"""Held-out quality against seconds: fits that are watched, and what is read off their curves."""
+"""Held-out quality against seconds: watched fits and figures from their curves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def watched_fit(model: Any, X: Any, y: Any, held_out: tuple, target: float = np.
     history = model.history_
     first, compilation = history[0]["seconds"], history[-1]["compile_seconds"]
     set_up = max(ends[0] - started - first - compilation - evaluation, 0.0)
-    search = ((history.choice or {}).get("rate_search") or {}).get("seconds", 0.0)
+    search = ((history.selection or {}).get("rate_search") or {}).get("seconds", 0.0)
     return Curve(
         model,
         history["seconds"] + set_up,
@@ -59,7 +59,7 @@ def watched_fit(model: Any, X: Any, y: Any, held_out: tuple, target: float = np.
 def seconds_to_reach(
     target: float, seconds: Sequence[float] | np.ndarray, values: Sequence[float] | np.ndarray
 ) -> float | None:
-    """When a curve first reaches `target`, on a straight line between its points; None if never."""
+    """Return the seconds to `target`, linear between points of the curve; None if never."""
     for i, value in enumerate(values):
         if value >= target:
             if i == 0:
@@ -70,7 +70,7 @@ def seconds_to_reach(
 
 
 def exponent(x: Sequence[float], y: Sequence[float | None]) -> float | None:
-    """The s of ``y = c x^s``, by least squares of logarithms; points without a `y` are left out."""
+    """Fit the s of ``y = c x^s`` by least squares of logarithms; points need a `y`."""
     known = [(a, b) for a, b in zip(x, y) if b is not None]
     if len({a for a, _ in known}) < 2:
         return None

@@ -106,7 +106,7 @@ def laplace(
     random_state: int = 0,
     n_threads: int = 1,
 ) -> BayesianClassifier:
-    """The default posterior, with the prior's scale learnt."""
+    """The default posterior, with the prior's scale learned."""
     method = Laplace(noise=noise, covariance=covariance, rank=rank, n_draws=n_draws)
     return BayesianClassifier(
         method, prior, n_threads=n_threads, random_state=random_state, progress=False

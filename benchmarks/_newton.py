@@ -47,7 +47,7 @@ def of_softmax(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
 
 
 def of_bouchard(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
-    """Its offset moves with the scores, so that the sigmoids add up to 1."""
+    """Return the curvature of Bouchard's bound, whose offset keeps the sum of the sigmoids at 1."""
     sigmoids = _missing(score_gradients, labels)
     return _about_mean(sigmoids * (1.0 - sigmoids))
 
@@ -91,12 +91,12 @@ def _about_mean(spread: np.ndarray) -> Curvature:
 def optimum(
     X: Any, labels: np.ndarray, n_classes: int, bound: Bound, l2: float, tol: float
 ) -> Optimum:
-    """From zero weights to where no gradient of the mean value per row is above `tol`."""
+    """Maximise from zero weights until no gradient of the mean value per row is above `tol`."""
     return _Search(X, labels, n_classes, bound, l2).run(tol)
 
 
 class _Search:
-    """Weights are (n_features + 1, n_classes), the last row of them the intercepts."""
+    """Search over weights (n_features + 1, n_classes); the last row holds the intercepts."""
 
     def __init__(self, X: Any, labels: np.ndarray, n_classes: int, bound: Bound, l2: float) -> None:
         n, n_features = X.shape
@@ -161,9 +161,9 @@ class _Search:
                 steps += 1
 
     def step(self, gradient: np.ndarray, curvature: Curvature, radius: float) -> _Step:
-        """By conjugate gradients, until they are near enough or leave the trust region."""
+        """Compute a step by conjugate gradients within the trust region."""
         diagonal = self.ridge + self.squares @ curvature.diagonal
-        diagonal[-1] += 1.0  # an intercept that no row bends
+        diagonal[-1] += 1.0  # an intercept without curvature from rows
         n = len(self.labels)
         near = min(0.1, np.sqrt(np.linalg.norm(gradient) / n)) ** 2
         found, rest = np.zeros_like(gradient), -gradient

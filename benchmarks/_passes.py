@@ -1,4 +1,4 @@
-"""Training by itself: passes over a problem, without an estimator around them."""
+"""Training passes over a problem without an estimator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def new_state(problem: Problem, parts: Parts) -> State:
 def make_passes(
     problem: Problem, parts: Parts, state: State, n_threads: int = 1, epochs: int = 1
 ) -> Passes:
-    """Row by row, of full rank."""
+    """Return full-rank passes row by row."""
     return Passes(
         problem,
         parts,

@@ -24,7 +24,7 @@ def save(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def append(name: str, row: dict[str, Any]) -> None:
-    """Add a row to those of earlier runs; it says at which commit it was measured."""
+    """Add a row, with the present commit, to those of earlier runs."""
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{name}.jsonl").open("a") as file:
         file.write(json.dumps(row | {"commit": commit()}) + "\n")
@@ -42,7 +42,7 @@ def commit() -> str:
 
 
 def saved(name: str) -> list[dict[str, Any]]:
-    """The rows of the last run of that name, none where there was none."""
+    """Return the rows of the last run of that name; empty if there was none."""
     path = RESULTS / f"{name}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -70,7 +70,7 @@ def place(name: str) -> tuple[str, str]:
 
 
 def written_between(page: str, name: str, text: str) -> str:
-    """The page with the text between its two comments of that name, in place of what was there."""
+    """Return the page with `text` between its two comments of that name."""
     begin, end = place(name)
     if page.count(begin) != 1 or page.count(end) != 1:
         raise ValueError(f"the page needs one line {begin!r} and, after it, one line {end!r}")

@@ -46,13 +46,15 @@ def add_to(commands: Any) -> None:
         "--field", type=int, default=40, metavar="N", help="problems of the development half"
     )
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--tell", action="store_true", help="print the table of the last run only")
+    command.add_argument(
+        "--stored", action="store_true", help="print the table of the last run only"
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     """Measure all problems, keep what was found, and print the table."""
-    if not args.tell:
+    if not args.stored:
         for name, rows in problems(args.only, args.field):
             try:
                 found = measure(rows, args.seed)
@@ -175,7 +177,7 @@ class Variant:
     stacks: bool = True
     weighs_frequencies: bool = True
     first_fold_only: bool = False
-    shrinks_doubtful_gains: bool = False
+    shrinks_uncertain_gains: bool = False
 
 
 def _log_p(
@@ -196,7 +198,7 @@ def _log_p(
         weights, of_base = stacked.weights, stacked.frequency_weight
         if not variant.weighs_frequencies:
             weights, of_base = _with_frequencies_as_they_are(some), 1.0
-        if variant.shrinks_doubtful_gains:
+        if variant.shrinks_uncertain_gains:
             gains = stacked.log_likelihoods - stacked.of_frequencies
             error = gains.std() / np.sqrt(len(gains))
             evidence = (gains.mean() / max(error, 1e-12)) ** 2
@@ -272,7 +274,7 @@ VARIANTS: dict[str, Callable[[list[str], list[str]], Variant | None]] = {
     "with a third of rank 256": _with("low rank 3"),
     "with full rank at four times the rate": _with("full rank, faster"),
     "with low rank at half the rate": _with("at half the rate"),
-    "with doubtful gains shrunk": _changed(shrinks_doubtful_gains=True),
+    "with uncertain gains shrunk": _changed(shrinks_uncertain_gains=True),
 }
 
 

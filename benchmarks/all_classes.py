@@ -1,4 +1,4 @@
-"""Seconds per 1,000 rows of whatever visits all classes: exact training, and prediction."""
+"""Seconds per 1,000 rows of exact training and prediction, which visit all classes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _kernels(X: Any, model: LinearModel, labels: np.ndarray) -> dict[str, Callab
 
 
 def _seconds(run: Callable[[int], Any], n_threads: int) -> dict[str, float]:
-    """Seconds by the clock and of processor time, the best of each."""
+    """Return the best wall seconds and the best CPU seconds."""
     run(n_threads)
     wall, cpu = np.inf, np.inf
     for _ in range(REPEATS):

@@ -82,7 +82,7 @@ def classifier(data: str, method: str, max_epochs: int, seed: int = 0) -> Linear
 
 
 def n_epochs(data: str, n_rows: int) -> int:
-    """That make the paper's number of iterations."""
+    """Return the number of epochs that gives the paper's number of iterations."""
     batch, _, iterations = SETTINGS[data]
     return -(-iterations // -(-n_rows // batch))
 
@@ -90,7 +90,7 @@ def n_epochs(data: str, n_rows: int) -> int:
 def table3_row(
     data: str, name: str, seed: int = 0, epochs: int | None = None
 ) -> tuple[dict[str, Any], Any]:
-    """A row of Table 3, and the history of its fit; without `epochs` after the paper's number."""
+    """Return a row of Table 3 and the history of its fit; `epochs` is the paper's by default."""
     train, test = load(data).train, load(data).test
     model = classifier(data, name, epochs or n_epochs(data, len(train.y)), seed)
     with clock() as times:
@@ -128,7 +128,7 @@ def table3(data: str, methods: list[str] | None = None, seed: int = 0) -> None:
 
 
 def _draw_bounds(data: str, curves: dict[str, Any]) -> None:
-    """Like Figure 2 of the paper, but against epochs, which no other load can stretch."""
+    """Draw Figure 2 of the paper against epochs, which do not depend on the load of the machine."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -147,7 +147,7 @@ def _draw_bounds(data: str, curves: dict[str, Any]) -> None:
 
 
 def table2_rows(name: str, epochs: int = 8, repeats: int = 3) -> list[dict[str, Any]]:
-    """Seconds per epoch on one core, all methods of a data set in turn, the best of all epochs."""
+    """Return seconds per epoch on one core: the best epoch of each method, run in turn."""
     train = load(name).train
     methods = [m for m in METHODS if m != "exact"]
     best = dict.fromkeys(methods, np.inf)

@@ -1,4 +1,4 @@
-"""Categorical-from-binary: Tables G.1 and G.3, holdout over time, and what its intervals cover.
+"""Categorical-from-binary: Tables G.1 and G.3, holdout over time, and coverage of its intervals.
 
 ADVI, NUTS and Gibbs sampling (benchmarks/yardsticks) run in environments of their own.
 """
@@ -33,14 +33,14 @@ LIKELIHOODS = {"CBC": "conditioned", "CBM": "marginalised", "average": "average"
 def classifier(
     link: str, likelihood: str = "average", iterations: int | None = None, solver: str = "cavi"
 ) -> BayesianClassifier:
-    """Converged by Newton steps, or after so many iterations, of coordinate ascent by default."""
+    """Return a model converged by Newton steps, or stopped after `iterations`."""
     if iterations is None:
         return independent_binary(link, likelihood, solver="newton", tol=1e-8, max_iter=200)
     return independent_binary(link, likelihood, solver=solver, tol=0, max_iter=iterations)
 
 
 def published_stop(X, y, link: str, rule: float, limit: int = 200) -> int:
-    """The iteration after which the authors' program stops: ELBO K / N rose by less than `rule`."""
+    """Return the iteration where the authors stop: ELBO K / N rose by less than `rule`."""
     before = -np.inf
     for iterations in range(1, limit + 1):
         model = classifier(link, "conditioned", iterations).fit(X, y)
@@ -212,7 +212,7 @@ def _g3_row(model: str, inference: str, log_p, correct, seconds: float) -> dict[
 
 
 def table_g3_row(splits, link: str, kind: str, rule: float | None) -> dict[str, Any]:
-    """Converged, or stopped by the published rule."""
+    """Return a row of Table G.3, converged or stopped by the published rule."""
     log_p, correct, seconds = [], [], []
     classifier(link, LIKELIHOODS[kind]).fit(*(part[0] for part in splits[:2]))  # compile first
     for X, y, X_test, y_test in zip(*splits):
@@ -264,7 +264,7 @@ def _g3_nuts(model: str, link: str, result, splits, iterations: int) -> dict[str
 
 @dataclass(frozen=True)
 class Race:
-    """A data set, what each method may spend on it, and the first draws of NUTS to throw away."""
+    """A data set, the time limit of each method, and the number of warm-up draws of NUTS."""
 
     split: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     n_classes: int
@@ -316,10 +316,9 @@ def holdout_over_time(data: list[str] | None = None, scale: float = 1.0) -> None
 
 
 def our_curves(race: Race) -> dict[str, np.ndarray]:
-    """Columns: seconds, log-likelihood, accuracy. A point a fit of so many iterations.
+    """Return seconds, log-likelihood and accuracy (columns); one row per number of iterations.
 
-    All fits of coordinate ascent together may spend the budget; Newton's end where it has
-    converged.
+    The time limit is for all fits of coordinate ascent together; Newton's end on convergence.
     """
     curves = {}
     for link in ("probit", "logit"):
@@ -329,7 +328,7 @@ def our_curves(race: Race) -> dict[str, np.ndarray]:
                 model = classifier(link, "average", iterations, solver)
                 with clock() as times:
                     model.fit(*race.split[:2])
-                points.append((times["cpu"], *_judge(model, *race.split[2:])))
+                points.append((times["cpu"], *_score(model, *race.split[2:])))
                 spent += times["cpu"]
                 if iterations >= 13 if solver == "newton" else spent > race.seconds:
                     break
@@ -337,7 +336,7 @@ def our_curves(race: Race) -> dict[str, np.ndarray]:
     return curves
 
 
-def _judge(model, X, y) -> tuple[float, float]:
+def _score(model, X, y) -> tuple[float, float]:
     """Log-likelihood and accuracy at the posterior mean, as in the paper."""
     log_p = model.log_proba_of(X, y, posterior="plug-in")
     return float(log_p.mean()), float((model.predict(X, posterior="plug-in") == y).mean())

@@ -23,9 +23,9 @@ WARM_UP_MEGABYTES = 70
 
 
 def conversions(megabytes: int, forms: list[str], as_json: bool) -> None:
-    """Megabytes of text per second: of one core, and of whatever others leave of two.
+    """Measure megabytes of text per second, on one core and on two.
 
-    `forms` are how names of `FORMS` begin; without any, all of them.
+    `forms` are prefixes of names in `FORMS`; all forms if empty.
     """
     from joblib.externals.loky import get_reusable_executor
 
@@ -62,7 +62,7 @@ def conversions(megabytes: int, forms: list[str], as_json: bool) -> None:
 
 
 def _cpu_of_all() -> float:
-    """CPU seconds of this process and of those that it started, whether or not they live."""
+    """Return the CPU seconds of this process and of its children, running and finished."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = time.process_time() + ended.ru_utime + ended.ru_stime
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -119,7 +119,7 @@ def _parquet(path: Path, megabytes: int) -> dict[str, Any]:
 
 
 def _tsv(path: Path, megabytes: int, stem: str = "word", every: int = 1) -> dict[str, Any]:
-    """Texts of twelve words; `every` so many of them have words with another stem."""
+    """Texts of twelve words; each `every`-th has words with another stem."""
     rng = np.random.default_rng(0)
     drawn = np.minimum(rng.zipf(1.2, (20_000, 12)), 30_000) - 1
     rows = []
@@ -131,7 +131,7 @@ def _tsv(path: Path, megabytes: int, stem: str = "word", every: int = 1) -> dict
 
 
 def _rare_words(path: Path, megabytes: int) -> dict[str, Any]:
-    """Texts of twelve words out of 300,000, each as likely as the others; none is repeated."""
+    """Texts of twelve words, uniform over 300,000; no text is repeated."""
     rows = np.random.default_rng(0).integers(300_000, size=(7_600 * megabytes, 12)).tolist()
     texts = (f"k{i % 50}\t{' '.join(f'word{j}' for j in row)}\n" for i, row in enumerate(rows))
     with open(path, "w") as file:

@@ -1,4 +1,4 @@
-"""Seconds to the same held-out quality, and of a row, against the number of classes.
+"""Seconds to the same held-out quality, and seconds per row, against the number of classes.
 
 Data (`coded_classes`): a class is a code of eight symbols of sixteen, a row shows that code with
 some symbols replaced at random, a feature a group and symbol: 128 features, 8 of them a row, at
@@ -42,7 +42,7 @@ _AGREES = np.log1p((1.0 - REPLACED) * SYMBOLS / REPLACED)
 
 @dataclass(frozen=True, eq=False)
 class CodedClasses:
-    """Rows to train on and held-out rows, with what is known of the latter.
+    """Training rows, and held-out rows with their true log-probabilities.
 
     ``baseline`` and ``best`` are the held-out rows' mean log-likelihoods, by the true class
     frequencies and by the true probabilities.
@@ -55,7 +55,7 @@ class CodedClasses:
     best: float
 
     def quality(self, log_likelihood: Any) -> Any:
-        """Part of the possible gain."""
+        """Return the share of the possible gain."""
         return (log_likelihood - self.baseline) / (self.best - self.baseline)
 
     def log_likelihood(self, quality: float) -> float:
@@ -113,7 +113,7 @@ def _starts(n: int) -> range:
 
 
 def _csr(symbols: np.ndarray) -> Any:
-    """A one a group, scaled to unit length."""
+    """Return rows with a single 1 per group, scaled to unit length."""
     columns = symbols.astype(np.int32)
     columns += SYMBOLS * np.arange(GROUPS, dtype=np.int32)
     values = np.full(symbols.size, GROUPS**-0.5, np.float32)

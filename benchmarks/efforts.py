@@ -71,7 +71,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--efforts", nargs="+", default=["quick", "balanced"], metavar="EFFORT")
     command.add_argument("--checkout", type=Path, metavar="DIR", help="another one to compare")
     command.add_argument("--output", type=Path, default=CACHE / "efforts", metavar="DIR")
-    command.add_argument("--tell", action="store_true", help="print what was measured only")
+    command.add_argument("--stored", action="store_true", help="print what was measured only")
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     campaign = configuration.read()
     names = args.problems or campaign.default_problems
     args.output.mkdir(parents=True, exist_ok=True)
-    for name in [] if args.tell else names:
+    for name in [] if args.stored else names:
         problem = campaign.problems[name]
         if args.checkout is not None:
             _fit(problem, "before", {}, args.output, args.checkout)
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
             if "groups_train" in np.load(folder_of(problem) / "labels.npz"):
                 contender = effort + WITH_GROUPS
                 _fit(problem, contender, {"effort": effort}, args.output, None, "groups")
-    contenders = ["before"] if args.checkout is not None or args.tell else []
+    contenders = ["before"] if args.checkout is not None or args.stored else []
     contenders += [effort + how for effort in args.efforts for how in ("", WITH_GROUPS)]
     rows = [row for name in names for row in _rows(name, contenders, args.output)]
     _report.save("efforts", rows)

@@ -16,7 +16,7 @@ def is_ready(requirements: Path) -> bool:
 
 
 def python_of(requirements: Path) -> Path:
-    """The Python of a requirements file's environment, which is made unless it is there.
+    """Return the Python of a requirements file's environment; make it if it is missing.
 
     Parameters
     ----------

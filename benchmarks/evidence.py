@@ -1,4 +1,4 @@
-"""`evidence_` of the default posterior beside importance sampling, and nested models told apart."""
+"""`evidence_` of the default posterior beside importance sampling; comparison of nested models."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def posterior_evidence(n_shapes: int = len(SHAPES)) -> None:
                     "weights": k * (d + 1),
                     "rows": n,
                     "prior": prior if isinstance(prior, str) else "known",
-                    "form": (models[0].history_.choice or {})["covariance"],
+                    "form": (models[0].history_.selection or {})["covariance"],
                     "evidence": found[0],
                     "largest difference": float(max(gaps, key=abs)),
                     "range over seeds": float(np.ptp(found)),
@@ -126,7 +126,7 @@ def nested_pair(seed: int) -> tuple[float, float]:
 
 
 def nested_pairs() -> None:
-    """Pairs whose better model `evidence_` finds, of those that are clear."""
+    """Count the clear pairs whose better model `evidence_` finds."""
     pairs: list[tuple[float, float]] = []
     seed = 0
     while len(pairs) < N_PAIRS:

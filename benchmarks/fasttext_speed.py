@@ -1,4 +1,4 @@
-"""Our low rank beside fastText's fastest losses: rows per second, seconds to its log-likelihood.
+"""Low rank beside fastText's fastest losses: rows per second, seconds to its log-likelihood.
 
 Both have vectors of the same length and the same cores; fastText starts twelve threads on them, for
 the reason that its adapter gives.  Its settings are the best known ones of the campaign, ours are
@@ -81,7 +81,7 @@ def _run(contender: Contender, problem: Problem, settings: Settings, n_threads: 
 
 
 def table(records: dict[str, Record], n_rows: int) -> list[dict[str, Any]]:
-    """A row a method, ours with the seconds to the log-likelihoods of the others."""
+    """Return one row per method; ours have the seconds to the log-likelihoods of the others."""
     rows = []
     for method, record in records.items():
         if method == OURS:

@@ -1,4 +1,4 @@
-"""Tables and figure of docs/ on what intervals hold, from the data sets that were measured."""
+"""Tables and figure of interval coverage in docs/, from the measured data sets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cell(NamedTuple):
 
 
 def cells(rows: Iterable[dict[str, Any]]) -> list[Cell]:
-    """One for each shape and kind of data, in the order of their sizes."""
+    """Return one cell per shape and kind of data, ordered by size."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         kind = ", ".join(KINDS[n][row[n]] for n in KINDS if row[n] in KINDS[n])
@@ -85,7 +85,7 @@ def write(rows: list[dict[str, Any]]) -> None:
 
 
 def with_tables(page: str, rows: list[dict[str, Any]]) -> str:
-    """The page with those tables anew that it has a place for."""
+    """Return the page with its tables replaced."""
     ours = cells(row for row in rows if row["form"] != NUTS)
     tables = {
         "interval-coverage": _by_features(plain_cells(rows)),
@@ -127,7 +127,7 @@ def _others(found: list[Cell]) -> list[dict[str, Any]]:
 
 
 def _beside_nuts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Data sets that both have, and how wide our intervals are, relative to those of NUTS."""
+    """Return common data sets, and widths of our intervals relative to those of NUTS."""
     shapes: dict[tuple[Any, ...], dict[bool, dict[str, Any]]] = {}
     for row in rows:
         key = tuple(

@@ -57,7 +57,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Those of docs/results/posterior.md."""
+    """Return the cases of docs/results/posterior.md."""
     sizes = itertools.product((2, 5, 20, 200, 1_000), (5, 20, 200), (5, 50, 200))
     found = [Case(*size) for size in sizes if size[:2] != (1_000, 200)]
     found += [Case(1_000, 50, d) for d in (5, 50, 200)]  # 200 rows per class take minutes
@@ -75,7 +75,7 @@ def cases() -> list[Case]:
 
 
 def cases_of_nuts() -> list[Case]:
-    """Those of the above that are small enough for NUTS, which has dense rows and the softmax."""
+    """Return the cases for NUTS: small, dense rows, softmax."""
     found = [c for c in cases() if c.rows != "sparse" and c.noise == "gumbel"]
     return [c for c in found if c.products <= MAX_PRODUCTS_OF_NUTS]
 
@@ -136,30 +136,33 @@ def draw(case: Case, seed: int) -> Data:
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:
-    """One data set: what the intervals hold, their width, the learnt scale, seconds of the fit."""
+    """Measure one data set: coverage and width of intervals, learned scale, seconds of the fit."""
     data = draw(case, seed)
     model = laplace(noise=case.noise, random_state=seed)
     with clock() as times:
         model.fit(data.X, data.y, classes=np.arange(case.n_classes))
     intervals = model.predict_interval(data.X_test, LEVEL)
-    assert model.history_.choice is not None
-    prior, learnt = model.posterior_.prior, np.nan
+    assert model.history_.selection is not None
+    prior, learned = model.posterior_.prior, np.nan
     if prior is not None:
-        learnt = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
-    form, mixed = model.history_.choice["covariance"], model.history_.choice.get("ess_bulk", np.nan)
-    row = _row(case, seed, data, intervals, learnt, form, times["cpu"])
+        learned = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
+    form, mixed = (
+        model.history_.selection["covariance"],
+        model.history_.selection.get("ess_bulk", np.nan),
+    )
+    row = _row(case, seed, data, intervals, learned, form, times["cpu"])
     return row | {"effective draws": round(mixed, 1)}
 
 
 def _row(
-    case: Case, seed: int, data: Data, intervals: Any, learnt: float, form: str, seconds: float
+    case: Case, seed: int, data: Data, intervals: Any, learned: float, form: str, seconds: float
 ) -> dict[str, Any]:
     low, high = intervals
     return case._asdict() | {
         "seed": seed,
         "coverage": round(float(((low <= data.truth) & (data.truth <= high)).mean()), 4),
         "width": round(float((high - low).mean()), 5),
-        "scale": round(float(learnt / data.scale), 3),
+        "scale": round(float(learned / data.scale), 3),
         "form": form,
         "CPU seconds": round(seconds, 2),
     }
@@ -188,14 +191,14 @@ def measure_by_nuts(case: Case, seeds: list[int], **options: Any) -> list[dict[s
         drawn = found["samples"][i]
         scores = np.einsum("skm,nm->snk", drawn[..., 1:], tests[i]) + drawn[:, None, :, 0]
         intervals = np.quantile(softmax(scores, axis=2), [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
-        learnt = np.exp(0.5 * np.log(np.square(drawn[..., 1:]).mean(axis=(1, 2))).mean())
+        learned = np.exp(0.5 * np.log(np.square(drawn[..., 1:]).mean(axis=(1, 2))).mean())
         rows.append(
             _row(
                 case,
                 seed,
                 data,
                 intervals,
-                learnt,
+                learned,
                 interval_tables.NUTS,
                 float(found["seconds"][i]),
             )
@@ -229,7 +232,7 @@ def measure_all(words: list[str], seconds: float, n_sets: int) -> None:
 
 
 def measure_all_by_nuts(words: list[str], n_sets: int) -> None:
-    """The same by NUTS, where that takes seconds for each data set."""
+    """Measure all small cases by NUTS."""
     for case in cases_of_nuts():
         missing = _missing(case, n_sets, by_nuts=True)
         if _described(case, words) and missing:
@@ -243,7 +246,7 @@ def _described(case: Case, words: list[str]) -> bool:
 
 
 def _missing(case: Case, n_sets: int, by_nuts: bool) -> list[int]:
-    """Seeds up to that number that no run has measured."""
+    """Return the seeds below `n` that no run has measured."""
     own = [
         r
         for r in saved(NAME)

@@ -1,4 +1,4 @@
-"""Detection of strangers at a keyboard: a model per user of the next process, given the last five.
+"""Intrusion detection: one model per user predicts the next process from the last five.
 
 A made-up log in which the second user works from the first one's account for a while. Each start
 is scored by the account holder's model minus the mean of the other users' models, both in log
@@ -13,7 +13,7 @@ from benchmarks.datasets import events
 from bigcat import BayesianClassifier
 from bigcat.bayes import IndependentBinary
 
-RUN = 20  # starts in a row that are judged together
+RUN = 20  # starts in a row that are scored together
 
 
 def fit(where):

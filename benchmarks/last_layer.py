@@ -36,7 +36,7 @@ SHORT_NUTS: dict[str, Any] = {"n_warmup": 40, "n_samples": 40, "thin": 1}
 
 
 def last_layer(n_sets: int = 2) -> None:
-    """Seconds after the mode is known, and what 90 % intervals hold."""
+    """Measure seconds after the mode is known, and coverage of 90 % intervals."""
     rows = []
     for case, (theirs, ours) in SHAPES.items():
         found: dict[str, list[tuple[float, float]]] = {}
@@ -77,7 +77,7 @@ def last_layer(n_sets: int = 2) -> None:
 def _theirs(
     data: Data, case: Case, mode: np.ndarray, structure: str, scale: float, intercept_scale: float
 ) -> tuple[float, float]:
-    """Seconds of curvature and draws, and what their intervals hold."""
+    """Return seconds of curvature and draws, and coverage of the intervals."""
     found = yardsticks.run(
         "laplace-torch",
         data.X,

@@ -1,4 +1,4 @@
-"""The defaults beside what they are made of: low rank, full rank, and two kinds of added scores.
+"""The defaults beside their members: low rank, full rank, and two kinds of added scores.
 
 On every problem of the peers' campaign: one fit of low rank and one of full rank, the mean of two
 fits of low rank, and low and full rank with weights that one half of the test rows chooses for the
@@ -135,15 +135,15 @@ def measures(scores: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def weighted(first: np.ndarray, second: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Sums whose two weights the other half of the rows has chosen."""
+    """Return weighted sums of scores, with the two weights fitted on the other half of the rows."""
     total = np.empty_like(first)
     halves = np.arange(len(y)) % 2 == 0
-    for judged, judges in ((halves, ~halves), (~halves, halves)):
+    for scored, fitted_on in ((halves, ~halves), (~halves, halves)):
 
-        def loss(w: np.ndarray, rows: np.ndarray = judges) -> float:
+        def loss(w: np.ndarray, rows: np.ndarray = fitted_on) -> float:
             sums = w[0] * first[rows] + w[1] * second[rows]
             return -float(measures(sums, y[rows])["log-likelihood"].mean())
 
         w = minimize(loss, [0.5, 0.5], method="Nelder-Mead", options={"xatol": 0.01}).x
-        total[judged] = w[0] * first[judged] + w[1] * second[judged]
+        total[scored] = w[0] * first[scored] + w[1] * second[scored]
     return total

@@ -26,13 +26,13 @@ from benchmarks._peak import forget_peak, memory
 from benchmarks._report import clock, save, show
 from bigcat.solvers import LBFGS
 
-#: Part of the rows that tell their class; others tell a wrong one, so that fits are too sure.
+#: Share of rows whose features show their class; the others show a wrong one, so that fits overfit.
 TRUE = 0.5
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows to make, and what is fitted to them."""
+    """Size of the rows, and the model that is fitted to them."""
 
     n_rows: int
     n_features: int
@@ -178,7 +178,7 @@ def _in_own_process(name: str) -> dict[str, Any]:
 
 
 def fit_here(name: str) -> None:
-    """Fit a shape in this process, and print what came of it."""
+    """Fit a shape in this process, and print the measured memory."""
     shape = SHAPES[name]
     X, y = make_rows(shape)
     model = shape.model()
@@ -223,13 +223,13 @@ def make_rows(shape: Shape) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(0)
     n, n_features = shape.n_rows, shape.n_features
     y = rng.permutation(np.arange(n) % shape.n_classes)
-    told = np.where(rng.random(n) < TRUE, y, rng.permutation(y))
+    shown = np.where(rng.random(n) < TRUE, y, rng.permutation(y))
     if shape.nonzeros is None:
         X = rng.standard_normal((n, n_features), dtype=np.float32).astype(shape.dtype, copy=False)
-        X[np.arange(n), told % n_features] += 2.0
+        X[np.arange(n), shown % n_features] += 2.0
         return X, y
     indices = rng.integers(0, n_features, (n, shape.nonzeros))
-    indices[:, 0] = told % n_features
+    indices[:, 0] = shown % n_features
     values = np.ones(indices.size, shape.dtype)
     starts = np.arange(n + 1) * shape.nonzeros
     X = scipy.sparse.csr_array((values, indices.ravel(), starts), shape=(n, n_features))

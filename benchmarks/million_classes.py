@@ -42,7 +42,7 @@ STEP_ROWS, STEP_PASSES = 100_000, 4
 def million_classes(
     n_classes: int = N_CLASSES, n_rows: int = N_ROWS, rank: int = RANK, as_json: bool = False
 ) -> None:
-    """Print forecasts beside what was measured, and their ratios."""
+    """Print forecasts and measurements, and their ratios."""
     few = _rows(min(n_classes, WARM_UP_CLASSES), min(n_rows, WARM_UP_ROWS))
     classifier(rank).fit(*few)  # compiles
     X, y = _rows(n_classes, n_rows)

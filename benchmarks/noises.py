@@ -1,4 +1,4 @@
-"""The three noises: what the defaults reach, in what time, beside a long fit of the same noise.
+"""Log-likelihood and seconds of the defaults for each noise, beside a long fit.
 
 The defaults are fitted to all training rows, as a user would, and measured on test rows.  For the
 comparison with a long fit both get the same nine training rows in ten and are watched on the
@@ -59,7 +59,7 @@ def noises(
 
 
 def with_ratios(rows: list[dict]) -> list[dict]:
-    """Seconds to near the long fit, over those of the first row, the softmax."""
+    """Add seconds to near the long fit, relative to those of the softmax (first row)."""
     first = rows[0]["seconds to near"]
     ratios = [
         row["seconds to near"] / first if first and row["seconds to near"] else None for row in rows
@@ -98,7 +98,7 @@ def classifier(noise: str, **options: Any) -> LinearClassifier:
 
 
 def long_fit(noise: str, rate: float, max_epochs: int, **options: Any) -> LinearClassifier:
-    """The same parts at a given rate, for as long as held-out rows gain."""
+    """Return the same parts at a given rate, stopped when held-out rows stop gaining."""
     solver = Damped(rate) if options.get("rank", "auto") is None else AdaGrad(rate, batch_size=128)
     return classifier(noise, early_stopping=True, solver=solver, max_epochs=max_epochs, **options)
 

@@ -33,11 +33,11 @@ def nuts_moments() -> None:
         for seed in range(N_SETS):
             model = laplace(n_draws=N_DRAWS, random_state=seed)
             model.fit(X[seed], y[seed], classes=np.arange(case.n_classes))
-            choice = model.history_.choice or {}
+            selection = model.history_.selection or {}
             own = model.posterior_.sample(N_DRAWS).reshape(N_DRAWS, -1)
             theirs = np.roll(found["samples"][seed], -1, axis=2).reshape(N_DRAWS, -1)
             rows.append(
-                case._asdict() | {"seed": seed} | _compared(own, choice["chains"], theirs, 1)
+                case._asdict() | {"seed": seed} | _compared(own, selection["chains"], theirs, 1)
             )
             show(rows[-1:])
         save("nuts_moments", rows)
@@ -47,7 +47,7 @@ def nuts_moments() -> None:
 def _compared(
     first: np.ndarray, first_chains: int, second: np.ndarray, second_chains: int
 ) -> dict[str, Any]:
-    """Two sets of draws (S, W), those of an iteration of some chains beside each other."""
+    """Compare two sets of draws (S, W), with the chains of an iteration in adjacent rows."""
     means, deviations = [], []
     for a, b in zip(first.T.astype(float), second.T):
         error = np.hypot(mean_error(a, first_chains), mean_error(b, second_chains))

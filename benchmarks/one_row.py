@@ -34,7 +34,7 @@ def random(*shape: int) -> np.ndarray:
 
 
 def models() -> dict[str, tuple[LinearClassifier, Any]]:
-    """By what they are: a model and one row."""
+    """Return a model and one row, by description."""
     words = scipy.sparse.random_array((1, 2_000), density=0.02, format="csr", dtype=np.float32)
     full = FullRankWeights(random(2_000, 20_000).T)  # as it lies after a fit to sparse rows
     return {

@@ -104,7 +104,7 @@ def distribution(method: str, tol: float = 1e-10) -> CategoricalDistribution:
 def table2_rows(
     name: str, methods: Collection[str] = tuple(PUBLISHED["mnist"])
 ) -> Iterator[tuple[dict[str, Any], LinearClassifier]]:
-    """Rows of Table 2, and their models: exact first, which norms are measured from."""
+    """Return rows of Table 2 and their models, the exact one (reference of the norms) first."""
     train, test = _load(name)
     reference = None
     for method, model in classifiers(name).items():

@@ -1,4 +1,4 @@
-"""Posteriors over the weights: what their intervals cover, what they cost, what the prior does."""
+"""Posteriors over the weights: coverage of intervals, cost, effect of the prior."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def coverage(repetitions: int = 12, n_features: int = 4, n_classes: int = 5) -> 
 
 
 def posteriors(n_rows: int) -> dict[str, BayesianClassifier]:
-    """Those whose coverage is measured."""
+    """Return the posteriors whose coverage is measured."""
     return {
         "augment-reduce": weight_posterior("gumbel", max_epochs=100 if n_rows < 1_000 else 50),
         "probit, average": independent_binary("probit", "average"),
@@ -112,7 +112,7 @@ CONFIGURATIONS: dict[str, Callable[..., BayesianClassifier]] = {
 
 
 def _many_classes():
-    """10 rows per class: where the prior matters."""
+    """Return data with 10 rows per class, where the prior matters."""
     (X, y, _), draw = _softmax_data(np.random.default_rng(0), 5_000, 50, 500, 0.3)
     X_test, y_test, _ = draw(1_000)
     return X, y, X_test, y_test
@@ -253,7 +253,7 @@ def binary_memory(n_rows: int = 100_000, n_features: int = 5_000, n_classes: int
     show([{**row, "CPU seconds": times["cpu"], "seconds": times["wall"]}])
 
 
-#: Ridges of the mode, whose best by the test rows themselves is what nobody could have set better.
+#: Ridges of the mode; the best is selected on the test rows, which favours the mode.
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
@@ -285,7 +285,7 @@ def quality(names: list[str] | None = None) -> None:
 
 
 def contenders() -> dict[str, BayesianClassifier]:
-    """Those whose quality is measured."""
+    """Return the methods whose quality is measured."""
     return {
         "laplace": laplace(),
         "independent-binary, gaussian": independent_binary("logit", "conditioned"),

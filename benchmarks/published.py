@@ -14,14 +14,14 @@ NOT_GIVEN = "–"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of figures: how near counts as the same, and which side is the better one."""
+    """Column of figures, with its tolerance and the direction of better values."""
 
     name: str
     tolerance: float
     better: str  # "larger", "smaller", or "equal" where neither is
 
     def verdict(self, published: float, ours: float) -> str:
-        """In two words."""
+        """Return the verdict in two words."""
         if ours != ours:
             return "overflow"
         if abs(ours - published) <= self.tolerance:
@@ -43,7 +43,7 @@ class Published:
     lines: tuple[tuple[Any, ...], ...]
 
     def rows(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-        """Each line's key, a tuple, and its figures, None for what is not given."""
+        """Return the key (a tuple) and the figures of each line; None for missing figures."""
         n = len(self.keys)
         for line in self.lines:
             figures = (None if value == NOT_GIVEN else value for value in line[n:])

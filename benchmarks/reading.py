@@ -82,7 +82,7 @@ print(json.dumps([seconds, field("VmHWM") - before, found, bigcat.__file__]))
 
 
 def reading(base: str, megabytes: int, cases: Sequence[str], rounds: int, as_json: bool) -> None:
-    """Print a row per case; `cases` are how names of `CASES` begin."""
+    """Print one row per case; `cases` are prefixes of names in `CASES`."""
     chosen = [case for case in CASES if not cases or case.startswith(tuple(cases))]
     rows = []
     with opened(base) as other, tempfile.TemporaryDirectory() as name:

@@ -50,7 +50,7 @@ TRAINED = 2_000_000  # scores of one run
 
 @dataclass(frozen=True)
 class Workload:
-    """Something that moves a known number of bytes on a number of threads."""
+    """Workload that moves a known number of bytes on a number of threads."""
 
     name: str
     n_bytes: float

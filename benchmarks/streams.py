@@ -97,7 +97,7 @@ def make_rows(name: str, n_rows: int, seed: int) -> tuple[sp.csr_matrix, np.ndar
 
 
 def write_svmlight(path: Path, X: sp.csr_matrix, labels: np.ndarray) -> None:
-    """The rows as text: all values are multiples of one, so few digits do."""
+    """Write the rows as text; all values are multiples of one number, so few digits suffice."""
     number = {value: f":{value:.4g}" for value in np.unique(X.data).tolist()}
     spelled = [number[value] for value in X.data.tolist()]
     columns = X.indices.tolist()
@@ -167,7 +167,7 @@ def classifier(name: str, fit: str) -> Any:
 def fit_here(
     name: str, fit: str, folder: Path, how: str, group: MemoryGroup | None = None
 ) -> dict[str, Any]:
-    """A fit in this process, its memory limited unless the rows are arrays.
+    """Fit in this process, with limited memory unless the rows are arrays.
 
     A control group limits whatever it takes from then on, with the pages of files that it reads.
     """
@@ -190,7 +190,7 @@ def fit_here(
     with Watched() as watched:  # its thread has a stack, which counts
         before = _memory()
         if group is not None:
-            _forget(source)  # pages that are there already would count for nobody
+            _forget(source)  # cached pages would not be counted
             trim()
             group.enter(allowed)
         elif limited:
@@ -233,7 +233,7 @@ def fit_here(
 
 @contextmanager
 def _few_rows(X: sp.csr_matrix, y: np.ndarray, how: str) -> Iterator[tuple[Any, ...]]:
-    """Few rows, as the fit that is measured will have them."""
+    """Return a few rows of the same form as those of the measured fit."""
     from bigcat.data import convert, open_shards
 
     if how.startswith("arrays"):
@@ -247,7 +247,7 @@ def _few_rows(X: sp.csr_matrix, y: np.ndarray, how: str) -> Iterator[tuple[Any, 
 
 
 def cpu() -> tuple[float, float]:
-    """Seconds of this thread: the one that looks on is not part of the fit."""
+    """Return CPU seconds of this thread, without the watching thread."""
     found = resource.getrusage(resource.RUSAGE_THREAD)
     return found.ru_utime, found.ru_stime
 
@@ -263,14 +263,14 @@ def _maps(source: Any) -> list[mmap.mmap]:
 
 
 def _forget(source: Any) -> None:
-    """Let the fit begin with nothing of its rows in memory."""
+    """Drop the rows from the page cache."""
     for path in (source.folder / source.index.arrays).iterdir():
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def trim() -> None:
-    """Give back what was allocated and is free, so that nothing of it is taken uncounted."""
+    """Return freed memory to the system, so that later use is counted."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -290,7 +290,7 @@ class MemoryGroup:
 
     @classmethod
     def beside_us(cls) -> MemoryGroup | None:
-        """One below that of this process, if we may make it and it can limit memory."""
+        """Return a control group below that of this process; None if not permitted."""
         with suppress(OSError):
             for line in Path("/proc/self/cgroup").read_text().splitlines():
                 _, controllers, path = line.split(":", 2)
@@ -327,7 +327,7 @@ class MemoryGroup:
 
 
 class Watched:
-    """Counts pages, and takes mapped ones away whenever there are more than are allowed."""
+    """Memory limit by counting pages: unmaps file pages above the limit."""
 
     def __init__(self) -> None:
         self.maps: list[mmap.mmap] = []

@@ -38,7 +38,7 @@ def measure(deviation: float, seed: int = 0) -> dict[str, float]:
     with clock() as times:
         model.fit(X, y, classes=np.arange(N_CLASSES))
     last = model.history_[-1]
-    choice = model.history_.choice or {}
+    selection = model.history_.selection or {}
     precision, best = _best_ridge(X, y, X_test, y_test)
     rows_of = {
         how: model.log_proba_of(X_test, y_test, posterior=how) for how in ("averaged", "plug-in")
@@ -56,7 +56,7 @@ def measure(deviation: float, seed: int = 0) -> dict[str, float]:
         "gain": averaged - best,
         "its penalty": precision,
         "learned deviation": float(np.exp(-0.5 * last["log_precision"])) / N_FEATURES**0.5,
-        "R-hat": choice.get("r_hat", np.nan),
+        "R-hat": selection.get("r_hat", np.nan),
         "CPU seconds": times["cpu"],
     }
 
@@ -76,7 +76,7 @@ def _draw(weights: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.nda
 def _best_ridge(
     X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> tuple[float, float]:
-    """The penalty that validation rows choose, and the test log-likelihood with it."""
+    """Return the penalty selected on validation rows, and its test log-likelihood."""
     kept, held = slice(N_VALIDATION, None), slice(0, N_VALIDATION)
     found, start = [], np.zeros((N_CLASSES, N_FEATURES + 1))
     for penalty in RIDGES:

@@ -1,4 +1,4 @@
-"""Rows a second of training on one and on two threads, sparse rows.
+"""Training rows per second on one and on two threads, sparse rows.
 
 Exact rows are as those of `roofline`; sampled ones have the sizes of the WordNet data, with Zipf's
 class frequencies.  Threads take turns, several times over, and the fastest pass of each counts:

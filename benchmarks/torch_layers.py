@@ -48,7 +48,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def need_torch() -> None:
-    """End the process with what to install where torch is missing."""
+    """Exit with an installation hint if torch is missing."""
     if torch is None:
         raise SystemExit("this benchmark needs PyTorch; pip install 'bigcat[torch]'")
 

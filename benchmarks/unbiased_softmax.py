@@ -84,7 +84,7 @@ def classifier(
 
 
 def table3_row(X, y, name: str, method: str, n_negatives: int) -> dict[str, Any]:
-    """Training log-loss of a method at its published rate, and its way there."""
+    """Return the training log-loss of a method at its published rate, and its curve."""
     figure, rate = PUBLISHED[name].get(method), RATES[name][method]
     with clock() as times:
         curve = loss_curve(X, y, method, rate, n_negatives)
@@ -231,7 +231,7 @@ def forms(name: str = "bibtex") -> None:
 
 
 def implicit_cost(nonzeros: int = 70, n_rows: int = 50_000, repeats: int = 7) -> None:
-    """An implicit step of one row and one class against a vanilla step, in turn; the best of each.
+    """Compare the best times of an implicit and a vanilla step of one row and one class.
 
     Weights as in Bibtex, which fit the second-level cache, and larger ones.
     """

@@ -34,7 +34,7 @@ def real_quality(names: list[str] | None = None) -> None:
             model.fit(X, y)
         averaged = model.log_proba_of(X_test, y_test)
         difference = averaged - linear.log_proba_of(X_test, y_test)
-        choice = model.history_.choice or {}
+        selection = model.history_.selection or {}
         rows.append(
             {
                 "data": name,
@@ -44,8 +44,8 @@ def real_quality(names: list[str] | None = None) -> None:
                 "standard error": float(difference.std() / np.sqrt(len(difference))),
                 "CPU seconds": times["cpu"],
                 "of LinearClassifier": linear_times["cpu"],
-                "form": choice["covariance"],
-                "rank": choice.get("rank"),
+                "form": selection["covariance"],
+                "rank": selection.get("rank"),
             }
         )
         show(rows[-1:])
@@ -89,7 +89,7 @@ def _dense_rows(n_classes: int, n_features: int, n_rows: int) -> tuple[Any, np.n
 def _sparse_rows(n_classes: int, n_features: int, n_rows: int) -> tuple[Any, np.ndarray]:
     """Rows with 20 values each; a label is the best of 256 classes drawn for its row.
 
-    Scores are products of vectors of length 10: what matters here are sizes, not what is learnt.
+    Scores are products of vectors of length 10: what matters here are sizes, not what is learned.
     """
     rng = np.random.default_rng(0)
     indices = np.sort(rng.integers(0, n_features, (n_rows, 20)), axis=1).ravel().astype(np.int32)
@@ -123,7 +123,7 @@ def size_here(name: str) -> None:
     with clock() as times:
         model.fit(X, y)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    choice = model.history_.choice or {}
+    selection = model.history_.selection or {}
     row = {
         "classes": kinds,
         "features": n_features,
@@ -132,8 +132,8 @@ def size_here(name: str) -> None:
         "process before, GiB": before / 2**30,
         "peak of the process, GiB": peak / 2**30,
         "CPU seconds": times["cpu"],
-        "form": choice["covariance"],
-        "rank": choice.get("rank"),
+        "form": selection["covariance"],
+        "rank": selection.get("rank"),
     }
     with clock() as times:
         low, high = model.predict_interval(X[:5])

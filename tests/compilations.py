@@ -1,8 +1,8 @@
-"""Which kernels the tests compile, how long that takes, and which are compiled more than once.
+"""List kernels that tests compile, with seconds, and those compiled more than once.
 
     python -m pytest -p tests.compilations ...
 
-Processes that a test starts are not looked into.
+Processes that a test starts are not included.
 """
 
 import re

@@ -11,7 +11,7 @@ PLAIN_SHARE = 50
 
 
 def many(n: int) -> int:
-    """So many draws or points; fewer where nothing is compiled."""
+    """Return `n` draws or points; fewer where nothing is compiled."""
     plain = getattr(numba.config, "DISABLE_JIT", False)
     return max(n // PLAIN_SHARE, 100) if plain else n
 

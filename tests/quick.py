@@ -28,7 +28,7 @@ _NOT_IN = ("/coverage/", "importlib", "threading.py")
 
 
 class _TooLongError(BaseException):
-    """So that no test takes it for an error of what it tests."""
+    """Time limit of a test; not an Exception, so that no test catches it."""
 
 
 def _stop(_signal: int, frame: Any) -> None:

@@ -173,9 +173,9 @@ def test_errors(model):
         model.check_coverage(X, level=1.0)
     with pytest.raises(ValueError, match="X has 1 features, but BayesianClassifier is expecting 3"):
         model.check_coverage(X[:, :1])
-    learnt = binary(random_state=0).fit(X, y).set_params(prior="learned")
+    learned = binary(random_state=0).fit(X, y).set_params(prior="learned")
     with pytest.raises(ValueError, match=r"method='independent-binary', .* take weights='post"):
-        learnt.check_coverage(X, 1, weights="prior")
+        learned.check_coverage(X, 1, weights="prior")
 
 
 def test_calibration_is_that_of_the_metrics(model):

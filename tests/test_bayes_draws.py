@@ -14,8 +14,8 @@ from tests.bayesian import drawn_posterior
 
 def test_tables_of_draws_tell_their_error_and_how_chains_have_mixed():
     q: Any = drawn_posterior()
-    names, choice = ["x", "y", "intercept"], {"chains": 3, "r_hat": 1.01, "reason": "none"}
-    table = summary.summarise(q, names, choice=choice)
+    names, selection = ["x", "y", "intercept"], {"chains": 3, "r_hat": 1.01, "reason": "none"}
+    table = summary.summarise(q, names, selection=selection)
     assert table.figures == {"r_hat": 1.01}
     assert table["class"].tolist() == ["a"] * 3 + ["b"] * 3
     assert table["feature"].tolist() == names * 2
@@ -25,12 +25,12 @@ def test_tables_of_draws_tell_their_error_and_how_chains_have_mixed():
     signs = np.sign(q.mean.ravel() + deviations) == np.sign(q.mean.ravel())
     np.testing.assert_allclose(table["sign_probability"], signs.mean(axis=0))
     for some in (None, {}, {"r_hat": 1.01}):
-        assert "mcse" not in summary.summarise(q, names, choice=some).columns
+        assert "mcse" not in summary.summarise(q, names, selection=some).columns
     others = summary.summarise(q, names, base=0, level=0.5)
     assert others.figures == {"base": "a"}
     assert set(others["class"]) == {"b"}
     q.covariance_form = ClassDiagonal(np.ones((2, 3)))
-    table = summary.summarise(q, names, choice=choice)
+    table = summary.summarise(q, names, selection=selection)
     assert "mcse" not in table.columns
     assert table.figures == {}
 

@@ -1,4 +1,4 @@
-"""`evidence_`: against importance sampling, at all sizes, with known and learnt priors."""
+"""`evidence_`: against importance sampling, at all sizes, with known and learned priors."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ from bigcat.bayes._expected_softmax import (
 
 
 def exact_logistic(mean, deviation):
-    """By a grid of 20,001 points."""
+    """Integrate on a grid of 20,001 points."""
     points = np.linspace(-12.0, 12.0, 20_001)
     logs = log_expit(mean + deviation * points) - 0.5 * points**2
     return logsumexp(logs) - logsumexp(-0.5 * points**2)

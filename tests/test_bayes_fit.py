@@ -159,7 +159,7 @@ def test_solvers_agree_and_the_elbo_never_falls(link, prior):
     cavi = engine(X, y, 3, solver="cavi", max_iter=long, tol=1e-13, **options).run()
     assert_never_falls(newton)
     assert_never_falls(cavi)
-    # With learnt scales there may be several optima; from these starts it is one.
+    # With learned scales there may be several optima; from these starts it is one.
     assert newton.elbo == pytest.approx(cavi.elbo, rel=1e-6)
 
 

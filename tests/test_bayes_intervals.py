@@ -58,7 +58,7 @@ def drawn(n: int = 400) -> NoisePosterior:
 
 
 def quantiles(draws: np.ndarray, tails: list[float]) -> np.ndarray:
-    """Those between which a further draw lies with the probability that they say."""
+    """Return quantiles that contain one more draw with their nominal probability."""
     return np.asarray(np.quantile(draws, tails, axis=0, method="weibull"))
 
 

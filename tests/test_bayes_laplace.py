@@ -362,10 +362,10 @@ def test_predictions_and_intervals(options):
         check_predictions(model, X, y, how)
         assert model.log_proba_of(X, y, how).mean() > np.log(0.25) + 0.2
     check_intervals(model, X[:20])
-    choice = model.history_.choice
-    assert choice is not None
-    assert choice["covariance"] == options.get("covariance", "draws")
-    assert choice["reason"]
+    selection = model.history_.selection
+    assert selection is not None
+    assert selection["covariance"] == options.get("covariance", "draws")
+    assert selection["reason"]
 
 
 def test_averages_are_more_cautious_far_away():

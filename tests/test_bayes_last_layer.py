@@ -33,7 +33,7 @@ def test_a_last_layer_predicts_as_well_as_its_model(last_layer):
     linear = LinearClassifier(rank=3, random_state=0, n_threads=1).fit(X, y)
     own = model.log_proba_of(X, y).mean()
     assert own > linear.log_proba_of(X, y).mean() - 0.05
-    assert model.history_.choice["rank"] == 3
+    assert model.history_.selection["rank"] == 3
     check_predictions(model, X[:20], y[:20], "averaged")
     check_intervals(model, X[:20])
 
@@ -80,8 +80,8 @@ def test_the_default_takes_a_last_layer_of_wide_rows(monkeypatch):
     monkeypatch.setattr("bigcat.bayes.laplace.forms.MAX_CLASS_NUMBERS", 1_000)
     X, y = grouped()
     model = laplace(n_threads=1).fit(scipy.sparse.csr_array(X), y)
-    choice = model.history_.choice
-    assert choice is not None
-    assert choice["rank"] == 10
+    selection = model.history_.selection
+    assert selection is not None
+    assert selection["rank"] == 10
     check_predictions(model, X[:20], y[:20], "averaged")
-    assert "rank" not in (laplace(rank=None).fit(X, y).history_.choice or {})
+    assert "rank" not in (laplace(rank=None).fit(X, y).history_.selection or {})

@@ -51,14 +51,14 @@ def test_a_few_iterations_and_constants():
 def test_a_fit_says_how_its_chains_have_mixed(monkeypatch):
     X, y = four_classes(60)
     for options in ({}, {"prior": GaussianPrior()}):
-        choice = laplace(n_draws=64, **options).fit(X, y).history_.choice
-        assert choice is not None
-        assert 0.5 < choice["acceptance"] <= 1.0 or "prior" in options
-        assert choice["r_hat"] < 2.5
-        assert choice["ess_bulk"] > 4.0
+        selection = laplace(n_draws=64, **options).fit(X, y).history_.selection
+        assert selection is not None
+        assert 0.5 < selection["acceptance"] <= 1.0 or "prior" in options
+        assert selection["r_hat"] < 2.5
+        assert selection["ess_bulk"] > 4.0
     drawn = laplace(n_draws=64).fit(X, y)
-    assert drawn.history_.choice is not None
-    told = {name: drawn.history_.choice[name] for name in _mixing.NAMES}
+    assert drawn.history_.selection is not None
+    told = {name: drawn.history_.selection[name] for name in _mixing.NAMES}
     assert drawn.summary().figures == told
     assert laplace(covariance="class").fit(X, y).summary().figures == {}
     monkeypatch.setattr(_mixing, "TOO_FEW", 1e6)

@@ -17,7 +17,7 @@ def test_a_gaussian_prior_has_its_density():
     squares = np.square(MEAN - mean) + VARIANCES
     expected = 0.5 * (np.log(P) - P * squares).sum()
     assert prior.energy(squares.sum(axis=0)) == pytest.approx(expected)
-    assert not prior.learnt
+    assert not prior.learned
 
 
 @pytest.mark.parametrize("per", ["all", "feature"])

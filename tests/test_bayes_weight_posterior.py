@@ -216,7 +216,7 @@ def test_training_equals_its_twin(sparse):
     def draws():
         for i, label in itertools.cycle(enumerate(y)):
             classes, counts = np.empty((1, 2), np.int64), np.empty((1, 3))
-            sample_many(chosen.sampler.lower(p), state, p.rows, i, label, classes, counts)
+            sample_many.plain(chosen.sampler.lower(p), state, p.rows, i, label, classes, counts)
             yield classes[0], counts[0, :2]
 
     prior = np.broadcast_to([0.8] * 4 + [2.0], (7, 5))

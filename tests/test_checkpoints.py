@@ -1,5 +1,7 @@
 """A fit that was killed goes on with the same bits; nothing else is taken for it."""
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ FITS: dict[str, dict[str, Any]] = {
 
 
 class Killed(BaseException):
-    """As abrupt as can be inside one process."""
+    """Abrupt end of a fit inside one process."""
 
 
 @pytest.fixture
@@ -176,11 +178,41 @@ def test_progress_and_the_interval_may_change(begun):
     assert begun.n_iter_ == 3
 
 
-def test_a_folder_with_other_files_is_not_touched(tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(CheckpointError, match=r"holds other files, such as thesis\.txt; give"):
+@pytest.mark.parametrize("name", ["thesis.txt", "thesis.tmp", "run-final.safetensors"])
+def test_a_folder_with_other_files_is_not_touched(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(CheckpointError, match=rf"holds other files, such as {re.escape(name)};"):
         LinearClassifier(method="exact", checkpoint=tmp_path).fit(X, Y)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    checkpoint.remove(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_that_comes_during_a_fit_is_not_touched(begun):
+    mine = Path(begun.checkpoint.folder) / "run-0001-mine.safetensors"
+    mine.write_text("mine")
+    begun.fit(X, Y, resume=True)
+    checkpoint.remove(begun.checkpoint.folder)
+    assert mine.read_text() == "mine"
+
+
+def test_a_folder_that_disappears_during_a_fit_costs_no_model(tmp_path):
+    def delete(row):
+        if folder.exists():
+            shutil.rmtree(folder)
+
+    folder = tmp_path / "fit"
+    estimator = LinearClassifier(method="augment-reduce", max_epochs=2, progress=[delete])
+    estimator.set_params(checkpoint=Checkpoint(folder, every_seconds=0.0), early_stopping=False)
+    with pytest.warns(UserWarning, match="could not write a checkpoint .* the fit continues"):
+        estimator.fit(X, Y)
+    assert estimator.n_iter_ == 2
+
+
+def test_a_folder_that_cannot_be_made_is_reported_before_the_fit(tmp_path):
+    (tmp_path / "file").write_text("")
+    estimator = LinearClassifier(method="exact", checkpoint=tmp_path / "file" / "fit")
+    with pytest.raises(CheckpointError, match=r"could not begin a checkpoint .*; choose another"):
+        estimator.fit(X, Y)
 
 
 def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
@@ -192,7 +224,7 @@ def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
     content[-5] ^= 1
     newest.write_bytes(content)
     with pytest.warns(
-        UserWarning, match="is damaged and is not used; the fit continues from the one"
+        UserWarning, match="is damaged or belongs to .* is not used; the fit continues from the one"
     ):
         begun.fit(X, Y, resume=True)
     assert_same(begun, never.fit(X, Y))
@@ -205,9 +237,24 @@ def test_a_checkpoint_whose_head_lies_is_not_mapped(begun):
     content = written.replace(b'"F64"', b'"F32"', 1)
     assert content != written
     newest.write_bytes(content)
-    with pytest.warns(UserWarning, match="is damaged and is not used"):
+    with pytest.warns(UserWarning, match="is damaged or belongs to another fit and is not used"):
         begun.fit(X, Y, resume=True)
     assert begun.n_iter_ == 3
+
+
+def test_files_of_another_fit_with_the_same_shapes_are_not_used(begun, tmp_path, die_after):
+    other = LinearClassifier(**begun.get_params(deep=False))
+    other.set_params(random_state=1, checkpoint=Checkpoint(tmp_path / "other", every_seconds=0.0))
+    die_after(2)
+    with pytest.raises(Killed):
+        other.fit(X, Y)
+    die_after(-1)
+    for path in (tmp_path / "other").glob("run-*"):
+        path.replace(Path(begun.checkpoint.folder) / path.name)
+    never = LinearClassifier(**begun.get_params(deep=False)).set_params(checkpoint=None)
+    with pytest.warns(UserWarning, match="belongs to another fit and is not used"):
+        begun.fit(X, Y, resume=True)
+    assert_same(begun, never.fit(X, Y))
 
 
 def test_a_damaged_list_of_parameters_is_an_error(begun):

@@ -41,7 +41,7 @@ def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F
     assert report["memory_bytes"] > 0
     assert report["evidence"] < 0.0
     assert ("independent-binary" in options) == (report["averaging_weight"] is not None)
-    assert ("--method" in options) == (report["choice"] is None)
+    assert ("--method" in options) == (report["selection"] is None)
     assert report["test"]["log_likelihood"] > report["test"]["class_frequency_baseline"]
     loaded = bigcat.load_model(model)
     assert type(loaded) is bigcat.BayesianClassifier

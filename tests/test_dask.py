@@ -224,7 +224,7 @@ def test_early_stopping_keeps_the_best_epoch(client: Any, rows: tuple[Any, np.nd
     model.fit(csr(X[:2000]), labels_of(y[:2000]), X_val=csr(X[2000:]), y_val=labels_of(y[2000:]))
     scores = model.history_["validation_log_likelihood"]
     assert len(scores) < 12
-    # Held-out rows also say how far to trust it, so that they like it at least as much.
+    # The stacking weight is fitted on these rows, so their log-likelihood cannot fall.
     assert model.to_local().log_proba_of(X[2000:], y[2000:]).mean() >= scores.max() - 1e-3
 
 
@@ -318,7 +318,7 @@ def _profiles() -> bool:
 
 
 class Stop(Exception):
-    """In the middle of a fit."""
+    """Error that ends a fit in the middle."""
 
 
 def test_a_fit_goes_on_from_its_last_round(

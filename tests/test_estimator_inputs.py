@@ -32,16 +32,16 @@ def wrong_slope(t):
 WRONG_NOISE = CustomNoise("wrong", wrong_slope, wrong_slope, wrong_slope, wrong_slope)
 
 BAD_DATA = {
-    "NaN": (with_value(np.nan, 17, 3), Y, "X holds NaN in rows 3, 17; drop or impute them"),
+    "NaN": (with_value(np.nan, 17, 3), Y, "X holds NaN in rows 3, 17 of column 1; drop or"),
     "many": (
         with_value(np.nan, *range(30, 38)),
         Y,
-        "X holds NaN in rows 30, 31, 32, 33, 34 and 3 more; drop or impute them",
+        "X holds NaN in rows 30, 31, 32, 33, 34 and 3 more of column 1; drop or impute them",
     ),
     "sparse NaN": (
         with_value(np.nan, 0, 21, sparse=True),
         Y,
-        "X holds NaN in rows 0, 21; drop or impute them",
+        "X holds NaN in rows 0, 21 of column 1; drop or impute them",
     ),
     "one class": (
         X,
@@ -160,7 +160,7 @@ def test_bad_weights(model, weights, text):
         ({"X_val": X}, "X_val and y_val go together; one of them is missing"),
         ({"y_val": Y}, "X_val and y_val go together; one of them is missing"),
         ({"X_val": X[:, :2], "y_val": Y}, "X_val has 2 features and X 3"),
-        ({"X_val": with_value(np.nan, 2), "y_val": Y}, "NaN in row 2; drop or impute them"),
+        ({"X_val": with_value(np.nan, 2), "y_val": Y}, "NaN in row 2 of column 1; drop"),
         (
             {"X_val": X, "y_val": Y + 1},
             "8 of 40 rows have a class that was absent in training: 5; drop those rows "
@@ -198,7 +198,7 @@ def call(model, name, rows):
 
 @pytest.mark.parametrize("name", METHODS + PAIRED)
 def test_bad_rows_at_predict_time(fitted, name):
-    text = "X holds NaN in rows 3, 17; drop or impute them"
+    text = "X holds NaN in rows 3, 17 of column 1; drop or impute them"
     assert_refused(fitted, text, lambda: call(fitted, name, with_value(np.nan, 3, 17)))
     text = "X has 2 features, but LinearClassifier is expecting 3 features as input"
     assert_refused(fitted, text, lambda: call(fitted, name, X[:, :2]))
@@ -286,7 +286,7 @@ def test_rows_that_need_no_check_are_checked_for_what_they_hold(sparse):
     np.testing.assert_array_equal(model.predict_proba(form(X)), expected)
     broken = X.copy()
     broken[5, 2] = np.nan
-    with pytest.raises(ValueError, match="X holds NaN in row 5; drop or impute them"):
+    with pytest.raises(ValueError, match="X holds NaN in row 5 of column 2; drop or impute them"):
         model.predict(form(broken))
     with pytest.raises(ValueError, match="X has 3 features, but LinearClassifier is expecting 4"):
         model.predict(form(np.ascontiguousarray(X[:, :3])))

@@ -218,16 +218,16 @@ def test_arviz_has_each_kept_draw_once_in_its_chain():
     arviz = pytest.importorskip("arviz")
     X, y = sample(150)
     model = BayesianClassifier(random_state=0, progress=False).fit(X, y)
-    choice: Any = model.history_.choice
+    selection: Any = model.history_.selection
     data = model.to_arviz(X, y)
     weights = data.posterior["weights"]
     kept = model.posterior_.covariance_form.n_kept
     assert kept is not None
-    assert weights.shape == (choice["chains"], kept // choice["chains"], 3, 4)
+    assert weights.shape == (selection["chains"], kept // selection["chains"], 3, 4)
     assert len(np.unique(weights.values.reshape(kept, -1), axis=0)) == kept
     assert weights.coords["class"].values.tolist() == ["ant", "bee", "cat"]
     assert weights.coords["feature"].values.tolist() == ["x0", "x1", "x2", "intercept"]
-    assert float(data.sample_stats["acceptance_rate"]) == choice["acceptance"]
+    assert float(data.sample_stats["acceptance_rate"]) == selection["acceptance"]
     assert data.observed_data["y"].values.tolist() == y.tolist()
     one = weights.isel(chain=1, draw=2).values
     logs = model.posterior_.log_probabilities(X @ one[:, :3].T + one[:, 3])

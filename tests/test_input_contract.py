@@ -30,7 +30,7 @@ def lines(title):
 
 
 def fitted(rows=X, labels=Y):
-    """By a method that compiles no loop over rows."""
+    """Fit by a method that compiles no loop over rows."""
     return LinearClassifier(method="exact", solver="lbfgs", random_state=0).fit(rows, labels)
 
 

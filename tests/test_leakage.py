@@ -230,7 +230,10 @@ def test_small_data_raise_no_alarm_at_many_seeds(n_features):
         ({"groups": [None, *"abc"] * 15}, "missing values"),
         ({"y": np.zeros(60)}, "y holds one class only, 0.0; a classifier needs at least 2"),
         ({"y": np.arange(59) % 2}, "inconsistent numbers of samples"),
-        ({"X": np.full((60, 2), np.nan)}, "X holds NaN in rows 0, 1, 2, 3, 4 and 55 more; drop"),
+        (
+            {"X": np.full((60, 2), np.nan)},
+            "X holds NaN in rows 0, 1, 2, 3, 4 and 55 more of columns",
+        ),
     ],
 )
 def test_bad_input_is_refused(change, message):

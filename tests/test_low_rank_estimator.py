@@ -32,7 +32,7 @@ def data():
 
 
 def low_rank(**parameters):
-    """By products of matrices with AdaGrad; the kernels of the solvers' battery."""
+    """Fit by products of matrices with AdaGrad; the kernels of the solvers' battery."""
     defaults = {
         "rank": 2,
         "method": "exact",
@@ -44,7 +44,7 @@ def low_rank(**parameters):
 
 
 def whole(**parameters):
-    """By L-BFGS."""
+    """Fit by L-BFGS."""
     defaults = {"method": "exact", "l2": 0.0, "solver": LBFGS(tol=1e-8), "max_epochs": 3000}
     return LinearClassifier(**{**defaults, "random_state": 0, **parameters})
 

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> "Case":
-        """With classes numbered, and without test rows of classes that no row to fit has."""
+        """Number the classes, and drop test rows of classes without training rows."""
         classes, numbers = np.unique(y, return_inverse=True)
         known = np.flatnonzero(np.isin(y_test, classes))
         return cls(X, numbers, X_test[known], np.searchsorted(classes, y_test[known]))
@@ -46,7 +46,7 @@ class Case(NamedTuple):
         return cls.of(X[:n], y[:n], X[n:], y[n:])
 
     def fitted(self) -> LinearClassifier:
-        """By the defaults; one thread, for the same bits every time."""
+        """Fit with the defaults on one thread, for the same bits every time."""
         return LinearClassifier(random_state=0, n_threads=1).fit(self.X, self.y)
 
     def of_labels(self, log_p: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -76,6 +77,42 @@ def test_many_threads_predict_by_one_model(request, kind, sparse):
         assert_same(one, other)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearClassifier(method="exact", solver="lbfgs", l2=1.0),
+        BayesianClassifier("independent-binary"),
+    ],
+)
+def test_predictions_during_fits_are_of_one_model(model):
+    """Fits to other numbers of rows, features and classes go on while others predict."""
+    sets = [rows(n_classes=3), rows(n_classes=5)]
+    sets = [(X[:90, : 2 + 2 * i], [f"{i}{k}" for k in y[:90]]) for i, (X, y) in enumerate(sets)]
+    known = [sorted(set(y)) for _, y in sets]
+    model.fit(*sets[0])
+    ended = threading.Event()
+
+    def predict(i):
+        found = 0
+        while not ended.is_set():
+            try:
+                labels, proba = model.predict(sets[i][0][:5]), model.predict_proba(sets[i][0][:5])
+            except ValueError as error:
+                assert "features" in str(error)  # noqa: PT017
+                continue
+            assert set(labels) <= set(known[i])
+            assert proba.shape == (5, len(known[i]))
+            found += 1
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        numbers = [pool.submit(predict, i) for i in (0, 1)]
+        for i in range(6):
+            model.fit(*sets[(i + 1) % 2])
+        ended.set()
+        assert sum(number.result() for number in numbers) > 0
+
+
 def test_many_threads_fit_models_of_their_own():
     X, y = rows()
 
@@ -132,6 +169,7 @@ READ_ONLY = """
     import numpy as np
     import bigcat
     from bigcat.estimators import History
+    from bigcat.estimators.checkpoint_folder import CheckpointError
     from bigcat.linear import FullRankWeights
 
     folder = sys.argv[1]
@@ -153,7 +191,7 @@ READ_ONLY = """
     fit = bigcat.LinearClassifier(checkpoint=os.path.join(folder, "fit"), random_state=0)
     try:
         fit.fit(np.eye(30), np.arange(30) % 3)
-    except PermissionError as error:
+    except CheckpointError as error:
         print(error)
     print(bigcat.load_model(os.path.join(folder, "there")).coef_.sum(), os.listdir(folder))
 """
@@ -176,5 +214,5 @@ def test_a_folder_that_is_read_only():
     words = done.stdout.splitlines()
     assert len(words) == 4, done.stdout
     assert all("no permission to write to the folder" in line for line in words[:2])
-    assert "fit" in words[2]
+    assert "could not begin a checkpoint" in words[2]
     assert words[3] == "6.0 ['there']"

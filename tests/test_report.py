@@ -120,6 +120,22 @@ def test_of_many_rows_some_are_drawn_and_rows_keep_their_numbers(fitted, tmp_pat
             assert y[example["row"]] == pair["truth"]
 
 
+def test_a_stacked_model_has_its_calibration_before_and_after_on_the_page(tmp_path):
+    rng = np.random.RandomState(0)
+    X = rng.randn(300, 4)
+    y = (X[:, :3] + rng.gumbel(size=(300, 3))).argmax(axis=1)
+    model = LinearClassifier(random_state=0).fit(X[:200], y[:200])
+    page = page_of(model, X[200:], y[200:], tmp_path)
+    after = model.selection_.calibration_error
+    assert "validation rows of the fit it was ridge path" in page.text
+    assert f"before stacking, and {after:.3f} after it" in page.text
+    again = bigcat.load_model(bigcat.save_model(model, tmp_path / "m.safetensors"))
+    assert again.selection_.calibration_error == after
+    pairs = content.collect(content.Source(model, X[200:], y[200:], None, {}, 99, 0))["confusions"]
+    example = pairs["pairs"][0]["examples"][0]["features"]
+    assert re.fullmatch(r"x\d = \S+ \(\+\S+\)(, x\d = \S+ \(\+\S+\))*", example)
+
+
 def test_a_posterior_has_its_intervals_on_the_page(tmp_path):
     rng = np.random.RandomState(0)
     X = rng.randn(120, 3)

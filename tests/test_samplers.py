@@ -63,7 +63,7 @@ def draws(sampler, problem, label, repeats, seed=0, row=0):
 
 
 def all_drawn(sampler, n_classes, label, repeats, seed=0, head=None):
-    """For samplers whose draws are of one size: (repeats, n) arrays, and the label's count."""
+    """Return (repeats, n) arrays of draws of one size, and the label's count."""
     problem = some_problem(n_classes, head)
     classes, counts, sizes, always = draws(sampler, problem, label, repeats, seed)
     n = sizes[0]
@@ -182,7 +182,7 @@ def test_seeds(sampler):
 
 
 def probabilities(sampler, problem, row):
-    """By the twin: of each class, 0 for those always in, whose list comes second."""
+    """Return draw probabilities by the twin (0 if always drawn), and the classes always drawn."""
     frequencies = np.bincount(problem.labels, minlength=problem.n_classes)
     head = tuple(int(k) for k in problem.head)
     if isinstance(sampler, Stratified):

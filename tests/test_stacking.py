@@ -9,7 +9,7 @@ import scipy.sparse
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from bigcat import LinearClassifier
+from bigcat import LinearClassifier, metrics
 from bigcat.linear import FullRankWeights, LinearModel
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.training.data import TrainingData, without_duplicates
@@ -51,6 +51,17 @@ def test_weights_are_those_of_an_independent_optimiser():
     np.testing.assert_allclose([*found.weights, found.frequency_weight], best.x, atol=2e-3)
     assert abs(found.weights[0] - 0.7) < 0.15  # those that the rows were drawn with
     assert abs(found.weights[1] - 0.4) < 0.15
+
+
+def test_calibration_errors_are_those_of_the_metrics():
+    models, base, data = problem()
+    found = stack(scores(models, base, data), Gumbel())
+    departures = [data.X @ m.weights.dense().T.astype(float) for m in models] + [base]
+    total = sum(w * d for w, d in zip([*found.weights, found.frequency_weight], departures))
+    p = np.exp(log_softmax(total, axis=1))
+    expected = metrics.reliability(p.max(axis=1), p.argmax(axis=1) == data.labels)["ece"]
+    assert found.calibration_errors[-1] == pytest.approx(expected, abs=1e-3)
+    assert (found.calibration_errors[-1] < found.calibration_errors[:-1]).all()
 
 
 def test_few_of_many_classes_stand_for_all():

@@ -103,7 +103,7 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
             assert np.isnan(loaded.history_[column]).all()
         else:
             same(loaded.history_[column], model.history_[column])
-    assert loaded.history_.choice == model.history_.choice
+    assert loaded.history_.selection == model.history_.selection
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 

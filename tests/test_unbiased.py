@@ -96,7 +96,7 @@ class Run:
         return Problem(as_rows(X, start.X.dtype), start.y, start.row_weights, *shape, **options)
 
     def orders(self, start):
-        """In which order each epoch visits the rows: not what is at stake here."""
+        """Return the order of the rows in each epoch, which this test does not check."""
         problem = self.problem(start)
         plan = make_plan(problem, self.parts, FullRank(), self.batch_size)
         order = Order(problem, plan, self.shuffle, np.random.RandomState(3))

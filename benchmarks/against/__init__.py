@@ -54,7 +54,7 @@ def against(
 def compare_answers(
     base: Checkout, head: Checkout, only: list[str], jobs: int = 1
 ) -> list[dict[str, Any]]:
-    """A row a case: fits, and model files that the base has written."""
+    """Compare fits and model files written by the base; one row per case."""
     _say("answers of the base")
     theirs = base.run_cases("answers", only=only, jobs=jobs)
     _say("answers of this one")
@@ -72,7 +72,7 @@ def compare_answers(
 def compare_speed(
     base: Checkout, head: Checkout, only: list[str], rounds: int = ROUNDS
 ) -> list[dict[str, Any]]:
-    """A row a function that was timed."""
+    """Compare seconds; one row per timed function."""
     from benchmarks.against.child import wanted
     from benchmarks.against.speed_cases import CASES
 

@@ -40,14 +40,15 @@ def of_linear(model: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
     found["predict_proba, other form"] = model.predict_proba(_other_form(X))
     found["decision_function"] = model.decision_function(X)
     found["lower_bound"] = bound_or_none(model, X, y)
-    choice = getattr(model.history_, "choice", None)
+    # Versions differ in the name.
+    choice = getattr(model.history_, "selection", getattr(model.history_, "choice", None))
     if choice is not None:
         found["choice"] = repr([(name, choice.get(name)) for name in CHOICE])
     return _answer(found, model.history_)
 
 
 def bound_or_none(model: Any, X: Any, y: np.ndarray) -> Any:
-    """`lower_bound`, or that the method is no bound."""
+    """Return `lower_bound`, or a note if the method is not a bound."""
     try:
         return model.lower_bound(X, y)
     except ValueError:

@@ -45,7 +45,7 @@ def plain(name: str, data: str, **options: Any) -> None:
 
 
 def made(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with what `part` and others promise to make; nothing is imported before."""
+    """Return options with the objects that `part` and others defer; imports happen here."""
     return {key: value() if callable(value) else value for key, value in options.items()}
 
 
@@ -66,7 +66,7 @@ def labels_of(model: Any, n: int) -> np.ndarray:
 
 
 def some_weights(n: int) -> np.ndarray:
-    """Zeros, ones, and what lies between and beyond."""
+    """Row weights: zeros, ones, fractions and values above one."""
     return np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0], size=n)
 
 

@@ -24,7 +24,7 @@ ONE_THREAD = {
 
 
 class ChildError(RuntimeError):
-    """A process ended by an error: its last words."""
+    """Error that ended a child process, with the last lines of its output."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class Checkout:
             raise SystemExit(f"{self.root} holds no src/bigcat; give a checkout of bigcat")
 
     def run(self, task: str, *words: str, kernels: Path | None = None) -> list[dict[str, Any]]:
-        """Yield the output of a child, a dict per line; `kernels` is the folder of its compiled
-        kernels.
-        """
+        """Return the lines of a child's output; `kernels` is its folder of compiled kernels."""
         command = [sys.executable, "-m", "benchmarks.against.child", task, *words]
         done = subprocess.run(
             command, cwd=ROOT, env=self._environment(kernels), stdout=subprocess.PIPE, text=True
@@ -78,7 +76,7 @@ class Checkout:
 
 @contextmanager
 def opened(base: str) -> Iterator[Checkout]:
-    """The checkout in a folder, or of a revision, which gets a worktree for the time being."""
+    """Yield the checkout in a folder, or a temporary worktree of a revision."""
     if Path(base).is_dir():
         yield Checkout(Path(base).resolve())
         return

@@ -39,7 +39,7 @@ def main(task: str, *words: str) -> None:
 
 
 def here() -> dict[str, str]:
-    """Which version it is, for the parent to check."""
+    """Return the version in use, for the parent to check."""
     import bigcat
 
     return {"package": str(Path(bigcat.__file__).resolve().parent)}

@@ -14,7 +14,7 @@ Rows = list[dict[str, Any]]
 
 
 def differences(base: Rows, head: Rows) -> Rows:
-    """One row a case: how many digests were compared, and what is different, "" if nothing is."""
+    """Return one row per case: the number of compared digests, and the differences ("" if none)."""
     ours = {row["name"]: row for row in head}
     theirs = {row["name"]: row for row in base}
     return [
@@ -55,7 +55,7 @@ def close(base: list[float | None] | None, head: list[float | None] | None) -> b
 
 
 def ratios(case: str, base: Rows, head: Rows) -> Rows:
-    """One row a function that was timed, from one dict a process, in pairs.
+    """Return one row per timed function, from pairs of dicts, one per process.
 
     `ratio` is the head's best seconds over the base's, `low` and `high` are the least and the
     largest ratio of a pair's best seconds, `cpu ratio` that of the best processor seconds.

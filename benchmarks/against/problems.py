@@ -1,4 +1,4 @@
-"""Small made-up problems, from NumPy alone: no version of bigcat has a say in them."""
+"""Small simulated problems from NumPy alone, independent of the version of bigcat."""
 
 from __future__ import annotations
 

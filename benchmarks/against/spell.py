@@ -116,7 +116,7 @@ def categorical(**options: Any) -> Any:
 
 
 def method_of(bound: Any) -> Any:
-    """A method that maximises this bound: the bound itself, where that is taken for one."""
+    """Return a method that maximises this bound: the bound itself where a method may be a bound."""
     import bigcat
 
     if "expectation" in inspect.signature(bigcat.LinearClassifier).parameters:
@@ -133,7 +133,7 @@ def _bound(method: str, fields: dict[str, Any]) -> Any:
 
 
 def _sampler(options: dict[str, Any]) -> Any:
-    """The sampler with `exact_classes`, which it takes out of the options with what else it is."""
+    """Return the sampler with `exact_classes`, and remove its options from `options`."""
     from dataclasses import replace
 
     from bigcat import samplers

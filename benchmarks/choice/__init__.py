@@ -41,7 +41,7 @@ _COPIES = 3
 
 
 def swissmetro() -> dict[str, np.ndarray]:
-    """Return the cost, time and constants of pairs, what is available, and the choices."""
+    """Return cost, time and constants of pairs, the availability mask, and the choices."""
     path = Path(os.environ.get("BIGCAT_DATA", ""), "choice", "swissmetro", "swissmetro.dat.gz")
     with gzip.open(path, "rt") as file:
         names, values = file.readline().split(), np.loadtxt(file)

@@ -37,7 +37,7 @@ def pairs(folder: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Measured:
-    """Seconds from the tables to the standard errors, written with what was found."""
+    """Timer from the tables to the standard errors; it writes the estimates with the seconds."""
 
     def __init__(self, folder: str) -> None:
         self.folder, self.content = Path(folder), dict[str, Any]()

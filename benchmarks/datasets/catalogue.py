@@ -114,7 +114,7 @@ def available() -> list[dict[str, Any]]:
 
 
 def drop_unseen(part: Dataset, classes: np.ndarray) -> Dataset:
-    """The rows whose label is one of `classes`, with the others counted in the report."""
+    """Keep rows whose label is in `classes`; the report counts the others."""
     seen = np.isin(part.y, np.unique(classes))
     dropped = int(len(seen) - seen.sum())
     if not dropped:
@@ -191,7 +191,7 @@ def _text(make_vectorizer: Callable[[], Any]) -> Callable[..., Split]:
 
 
 def _table(folder: Path, n_train: int | None, n_test: int | None) -> Split:
-    """The files have one part: of each class every fifth row, in the file's order, is test."""
+    """Read files without a test part: every fifth row of each class, in file order, is test."""
     data = read_file(folder / f"{folder.name}.csv")
     order = np.argsort(data.y, kind="stable")
     _, starts, counts = np.unique(data.y[order], return_index=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Event logs: which process a user starts next, given the ones started just before.
+"""Event logs: predict the next process of a user from the ones started just before.
 
 The file form is that of the process events in Los Alamos' Comprehensive, Multi-Source
 Cyber-Security Events (Kent 2015, ``proc.txt.gz``), the log behind the intrusion experiment of
@@ -68,7 +68,7 @@ class ProcessStarts:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """One row per process start: what came before (``X``) and what was started (``y``).
+    """One row per process start: the previous processes (``X``) and the started one (``y``).
 
     ``X`` is CSR float32 with a column a process; ``y`` counts processes and ``user`` users as in
     the :class:`ProcessStarts`; ``time`` is the start's; ``event`` is its place there.
@@ -197,7 +197,7 @@ def windows(
     repeats: Literal["sum", "latest"] = "sum",
     incomplete: Literal["keep", "drop"] = "keep",
 ) -> Windows:
-    """For each process start, the starts of the same user just before, faded by their age.
+    """Return for each process start the previous starts of the same user, weighted down by age.
 
     A start dt seconds ago counts ``exp(-dt / seconds)`` in the column of its process.
 

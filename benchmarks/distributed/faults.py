@@ -1,4 +1,4 @@
-"""Workers that are killed at many moments of a fit, and a scheduler: what comes of it.
+"""Fits whose workers, or scheduler, are killed at many moments.
 
 ``python -m benchmarks.distributed faults [--kills 20]``
 """

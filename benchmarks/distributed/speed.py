@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.distributed speed SET [--rank 128] [--rows N] [--passes 1]``
 
-Wall time means little where others use the machine, so CPU seconds are told, too: those of this
-process and, of the cluster, of all its processes.  The set "made-up" is a folder as large as you
-like; `--of-rows` has its rounds as long as those of a fit to so many rows.
+Wall time means little on a shared machine, so CPU seconds of all processes are printed too.  The
+set "made-up" is a folder of any size.  With `--of-rows`, rounds are as long as those of a fit to
+that many rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dense made-up rows: where they lie, and what is done to their columns and rows."""
+"""Dense simulated rows, and changes to their columns and rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Spoil = Callable[[np.random.Generator, Any, np.ndarray], tuple[Any, np.ndarray, 
 def drawn(
     family: str, variant: str, draw: Draw, n: int, spoil: Spoil | None = None, n_test: int = N_TEST
 ) -> Problem:
-    """A problem whose rows come from ``draw(rng, number)``; `spoil` changes training rows only."""
+    """Return a problem with rows from ``draw(rng, number)``; `spoil` changes training rows only."""
 
     def make(rng: np.random.Generator) -> Data:
         X, y = draw(rng, n + n_test)
@@ -53,7 +53,7 @@ def cases(
     *sizes: tuple[Any, ...],
     make: Callable[[str, str, Any, int], Problem] = drawn,
 ) -> list[Problem]:
-    """A problem per case: its size, and what `draw` takes after the features and classes.
+    """Return one problem per case: its size, and the further arguments of `draw`.
 
     `make` makes a problem of the family, its variant, what `draw` gives, and the number of rows.
     """
@@ -78,7 +78,7 @@ def zipf(n_classes: int, exponent: float) -> np.ndarray:
 
 
 def labels(rng: np.random.Generator, n: int, n_classes: int, exponent: float = 0.0) -> np.ndarray:
-    """Classes of these frequencies, whose numbers say nothing about them."""
+    """Labels of these frequencies, numbered at random."""
     names = rng.permutation(n_classes)
     return names[rng.choice(n_classes, size=n, p=zipf(n_classes, exponent))]
 
@@ -122,7 +122,7 @@ def utilities(n_features: int, n_classes: int, scale: float, exponent: float = 0
 
 
 def several_clouds(n_features: int, n_classes: int, distance: float, each: int = 3) -> Draw:
-    """A class is several clouds, so that no line around it is straight."""
+    """Several clouds per class, so that class boundaries are not linear."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.5)
@@ -187,7 +187,7 @@ def mixed_columns(n_numeric: int, cardinalities: tuple[int, ...], n_classes: int
 
 
 def noise(draw: Draw) -> Draw:
-    """The same rows and labels, but which label goes with which row is chance."""
+    """Return the same rows with shuffled labels."""
 
     def shuffled(rng: np.random.Generator, n: int) -> tuple[Any, np.ndarray]:
         X, y = draw(rng, n)
@@ -197,7 +197,7 @@ def noise(draw: Draw) -> Draw:
 
 
 def without_signal(family: str, draws: dict[str, tuple[Draw, int]]) -> list[Problem]:
-    """Return a problem per kind of rows, of so many training rows, with labels shuffled."""
+    """Return one problem per data set, with that many training rows and shuffled labels."""
     return [drawn(family, f"{kind} n={n}", noise(draw), n) for kind, (draw, n) in draws.items()]
 
 
@@ -216,7 +216,7 @@ def scaled(draw: Draw, decades: float) -> Draw:
 
 
 def correlated(draw: Draw, correlation: float) -> Draw:
-    """Each column mixed with the one before, so that neighbours are alike."""
+    """Each column mixed with the one before, so that neighbours are correlated."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -293,7 +293,7 @@ def with_copies_of_columns(draw: Draw, copies: int) -> Draw:
 
 
 def heavy_tailed(draw: Draw, sigma: float) -> Draw:
-    """Columns as the exponential of what they were: lognormal."""
+    """Exponentials of the columns: lognormal."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -317,7 +317,7 @@ def outlier(
 
 
 def copies_of_rows(copies: int) -> Spoil:
-    """As many rows as before, of which each is there several times."""
+    """The same number of rows, with exact duplicates."""
 
     def change(
         rng: np.random.Generator, X: Any, y: np.ndarray

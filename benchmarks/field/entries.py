@@ -1,4 +1,4 @@
-"""Sparse made-up rows that systems write: cells, tickets, titles, diagnoses, trips, entities."""
+"""Sparse simulated rows of records: cells, tickets, titles, diagnoses, trips, entities."""
 
 from __future__ import annotations
 

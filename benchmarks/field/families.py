@@ -16,7 +16,7 @@ HALVES = {"development": development.problems, "reporting": reporting.problems}
 def problems_of(
     half: str, only: list[str] | None = None, limit: int | None = None
 ) -> list[Problem]:
-    """A half's problems; those whose names hold one of the words; at most so many, spread out."""
+    """Return problems of a half by words in their names; at most `limit`, spread evenly."""
     found = [p for p in HALVES[half]() if not only or any(word in p.name for word in only)]
     if limit is not None and limit < len(found):
         found = [found[i * len(found) // limit] for i in range(limit)]

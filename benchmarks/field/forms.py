@@ -199,8 +199,8 @@ def with_leak(draw: Draw, share: float) -> Draw:
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
-        told = np.eye(int(y.max()) + 1)[y] * (rng.random((n, 1)) < share)
-        return np.hstack([X, told]), y
+        leaked = np.eye(int(y.max()) + 1)[y] * (rng.random((n, 1)) < share)
+        return np.hstack([X, leaked]), y
 
     return change
 

@@ -36,7 +36,7 @@ LOW_RANK_RATES, LOW_RANK_PASSES = (0.03, 0.1), (7, 3)
 MAX_EPOCHS, FALLING_EPOCHS, ITERATIONS = 50, 8, 200
 N_DRAWN = 24
 #: Settings with few drawn classes apply above this number of classes.
-FEW_CLASSES, FEW_CLASSES_OF_LOW_RANK = 512, 2_048
+MAX_EXACT_CLASSES, MAX_EXACT_CLASSES_OF_LOW_RANK = 512, 2_048
 #: Minimal rows per pass of low rank; smaller data are repeated.
 ROWS_OF_A_PASS = 5_000
 
@@ -96,7 +96,7 @@ class Fitted:
 
 
 class Frequencies:
-    """Class frequencies, with one added to every count: what can be said without a look at X."""
+    """Class frequencies with one added to every count; ignores X."""
 
     def fit(self, X: Any, y: np.ndarray) -> Frequencies:
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -133,7 +133,7 @@ class Logistic:
 
 
 def _logistic(C: float, n_threads: int) -> Logistic:
-    """It runs on one thread in any case."""
+    """Return a logistic regression; it always runs on one thread."""
     return Logistic(C)
 
 
@@ -141,7 +141,7 @@ def _logistic(C: float, n_threads: int) -> Logistic:
 
 
 def _early(rate: float, sampler: Any, n_threads: int) -> Any:
-    """Damped steps at one rate with an average, until a tenth of the rows no longer gains."""
+    """Damped steps at one rate with averaging, stopped early by a held-out tenth of the rows."""
     return linear(
         method="exact" if sampler == "everything" else "complementary",
         sampler=sampler,
@@ -192,7 +192,7 @@ def _lbfgs(l2: float | str, n_threads: int) -> Any:
 
 
 def affordable(shape: Shape, max_seconds: float = MAX_SECONDS) -> tuple[list[Setting], list[str]]:
-    """Recipes to try, and the names of those that would take too long."""
+    """Return the settings to try, and the names of those that would take too long."""
     tried: list[Setting] = []
     skipped: list[str] = []
     spent = 0.0
@@ -251,16 +251,16 @@ def _samplers(shape: Shape) -> list[tuple[str, Any, float]]:
         return []
     a_score, a_draw = 5e-9 + 1e-9 * per_row, 2.5e-7 + 1e-9 * per_row
     ways: list[tuple[str, Any, float]] = [("exact", "everything", 2e-6 + k * a_score)]
-    if k > FEW_CLASSES and sparse:
+    if k > MAX_EXACT_CLASSES and sparse:
         ways.append(("sampled", CoOccurrence(N_DRAWN), 2e-6 + N_DRAWN * a_draw))
-    elif k > FEW_CLASSES:
-        sampler = Stratified(n_head=FEW_CLASSES, n_negatives=N_DRAWN)
-        ways.append(("sampled", sampler, 2e-6 + FEW_CLASSES * a_score + N_DRAWN * a_draw))
+    elif k > MAX_EXACT_CLASSES:
+        sampler = Stratified(n_head=MAX_EXACT_CLASSES, n_negatives=N_DRAWN)
+        ways.append(("sampled", sampler, 2e-6 + MAX_EXACT_CLASSES * a_score + N_DRAWN * a_draw))
     return ways
 
 
 def _early_kind(shape: Shape) -> Iterator[Setting]:
-    """Averaging triples the work of a row, and all weights are looked at after each pass."""
+    """Return early-stopped settings; averaging triples the work per row."""
     n_weights = shape.n_features * shape.n_classes
     for rate in RATES:
         for name, sampler, a_row in _samplers(shape):
@@ -287,7 +287,7 @@ def _low_rank_kind(shape: Shape) -> Iterator[Setting]:
     rank = 256 if min(k, d) > 256 else 32
     if min(k, d) <= rank:
         return
-    drawn = k > FEW_CLASSES_OF_LOW_RANK
+    drawn = k > MAX_EXACT_CLASSES_OF_LOW_RANK
     a_row = 1e-6 + rank * (2e-10 * (512 if drawn else k) + (1e-9 if sparse else 2e-10) * per_row)
     times = max(1, round(ROWS_OF_A_PASS / n))
     for passes in LOW_RANK_PASSES:

@@ -297,9 +297,9 @@ def _php_functions(rng: np.random.Generator) -> Rows:
     """Letters of the name of a PHP function, and its module."""
     modules = import_optional("pygments.lexers._php_builtins").MODULES
     pairs = sorted({(name, module) for module, names in modules.items() for name in names})
-    names, told = zip(*pairs)
+    names, module_names = zip(*pairs)
     X = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5)).fit_transform(names)
-    return X.tocsr(), codes_of(told)
+    return X.tocsr(), codes_of(module_names)
 
 
 _PARAMETER = re.compile(r"^( +)([a-z]\w*) : .*\n((?:\1 +.+\n)+)", re.MULTILINE)

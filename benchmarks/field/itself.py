@@ -1,4 +1,4 @@
-"""Rows that Python brings along: names of Unicode's characters, and what its library says."""
+"""Rows from Python itself: Unicode character names and docstrings of the standard library."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def _docstrings() -> tuple[list[str], list[str]]:
 
 def _problem(family: str, variant: str, part: float, read, vectorizer) -> Problem:
     def make(rng: np.random.Generator) -> Data:
-        texts, told = read()
+        texts, labels = read()
         chosen = rng.permutation(len(texts))[: round(part * len(texts))]
         X = vectorizer.fit_transform([texts[i] for i in chosen])
-        y = np.unique([told[i] for i in chosen], return_inverse=True)[1]
+        y = np.unique([labels[i] for i in chosen], return_inverse=True)[1]
         return from_one_pool(X.tocsr(), y, int(TEST_PART * len(y)), rng)
 
     return Problem(family, variant, make)

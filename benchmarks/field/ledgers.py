@@ -28,7 +28,7 @@ def views(n_features: int, n_classes: int, contrast: float, exponent: float = 1.
 
 
 def laboratory(n_features: int, n_classes: int, distance: float) -> Draw:
-    """Lognormal values in units from thousandths to thousands, none below what can be measured."""
+    """Lognormal values in units from thousandths to thousands, floored at a detection limit."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.7)
@@ -42,7 +42,7 @@ def laboratory(n_features: int, n_classes: int, distance: float) -> Draw:
 
 
 def fraud(n_features: int, share: float, scale: float) -> Draw:
-    """A payment in hundreds is not honest: amounts, hours, and how it differs from the usual."""
+    """Fraudulent payments, one in hundreds: amounts, hours, deviations from the usual."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         numbers = rng.standard_normal((n, n_features))
@@ -135,7 +135,7 @@ def k_mers(length: int, n_classes: int, contrast: float, letters: int = 150) -> 
 
 
 def whitened(n_features: int, n_classes: int, distance: float, telling: int) -> Draw:
-    """Columns that were made uncorrelated, of variance one; in `telling` directions classes differ.
+    """Whitened columns of variance one; classes differ in `telling` directions.
 
     In these they are `distance` apart and the spread within a class is a third of the usual.
     """
@@ -154,7 +154,7 @@ def whitened(n_features: int, n_classes: int, distance: float, telling: int) -> 
 
 
 def few_directions(n_features: int, n_classes: int, spread: float, strength: float) -> Draw:
-    """Vectors of unit length that differ most in four directions, which say nothing of classes."""
+    """Vectors of unit length; their four directions of largest variance are noise."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.6)
@@ -206,7 +206,7 @@ def nearly_one_each(n_features: int, n_classes: int, spread: float) -> Draw:
 
 
 def with_several_codes(draw: Draw, share: float) -> Draw:
-    """Columns have codes of their own for what is missing; large values are missing more often."""
+    """Columns with their own codes for missing values; large values are missing more often."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -228,7 +228,7 @@ def polynomials(draw: Draw, degree: int) -> Draw:
 
 
 def waves(draw: Draw, n_waves: int, width: float) -> Draw:
-    """Cosines of random sums of columns: what a kernel would see."""
+    """Cosines of random sums of columns (random Fourier features)."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -250,7 +250,7 @@ def hidden_layer(draw: Draw, n_units: int) -> Draw:
 
 
 def with_annotators(draw: Draw, share: float) -> Draw:
-    """Some take a class for its neighbour, and one in twenty says always the same."""
+    """Labels of annotators: some confuse neighbouring classes, one in twenty repeats one label."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)

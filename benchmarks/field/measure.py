@@ -1,4 +1,4 @@
-"""One problem: the grid chooses on validation rows, then all are measured on the same test rows."""
+"""One problem: select from the grid on validation rows, then measure on common test rows."""
 
 from __future__ import annotations
 

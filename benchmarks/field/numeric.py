@@ -62,7 +62,7 @@ def two_populations(n_features: int, n_classes: int, effect: float) -> Draw:
 
 
 def not_measured(n_features: int, n_classes: int, distance: float) -> Draw:
-    """Positive amounts, and a code for what was not measured, which depends on the class."""
+    """Positive amounts with a code for missing values, which depends on the class."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.5)
@@ -75,7 +75,7 @@ def not_measured(n_features: int, n_classes: int, distance: float) -> Draw:
 
 
 def background(n_features: int, n_classes: int, share: float) -> Draw:
-    """Tight clouds, and a class of everything else that lies anywhere between them."""
+    """Tight clouds, and a background class spread between them."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = np.where(rng.random(n) < share, 0, rng.integers(1, n_classes, size=n))
@@ -112,7 +112,7 @@ def exposures(n_features: int, n_classes: int, contrast: float) -> Draw:
 
 
 def swiss_roll(n_classes: int, noise: float) -> Draw:
-    """`make_swiss_roll`: classes follow each other along a sheet that is rolled up."""
+    """`make_swiss_roll`: classes in order along a rolled-up sheet."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         seed = int(rng.integers(2**31))

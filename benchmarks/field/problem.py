@@ -49,7 +49,7 @@ class Data:
 
     @property
     def validation(self) -> tuple[Any, np.ndarray]:
-        """Rows to choose by, of classes that the other rows have too."""
+        """Validation rows, of classes that the training rows have too."""
         seen = np.isin(self.y, self.y[~self.is_validation])
         chosen = self.is_validation & seen
         return self.X[chosen], self.y[chosen]
@@ -57,7 +57,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Problem:
-    """A member of a family; `make` gets a generator and gives the same data for the same one."""
+    """Member of a family; `make(rng)` returns the same data for the same generator state."""
 
     family: str
     variant: str
@@ -68,7 +68,7 @@ class Problem:
         return f"{self.family}/{self.variant}"
 
     def data(self) -> Data:
-        """The rows; the seed is a checksum of the name, the same everywhere."""
+        """Return the rows; the seed is a checksum of the name."""
         return self.make(np.random.default_rng(zlib.crc32(self.name.encode())))
 
 

@@ -56,17 +56,17 @@ def cuts(name: str, *parts: str) -> list[Problem]:
 
 
 def changed(name: str, part: str, into: str, change: Change) -> Problem:
-    """Such a part of a set's rows, made into something else."""
+    """A part of a set's rows, transformed."""
     return _cut(name, part, f"{part} {into}", change)
 
 
 def in_other_words(name: str, part: str, words: str) -> Problem:
-    """Such a part of a set of texts, in features of `OTHER_WORDS` instead of the catalogue's."""
+    """A part of a set of texts, with features of `OTHER_WORDS` instead of the catalogue's."""
     return _cut(name, part, f"{part} in {words}", words=words)
 
 
 def within(name: str, part: str) -> Problem:
-    """Such a part of a set, whose test rows are other training rows and not the set's own."""
+    """A part of a set whose test rows are other training rows, not the set's own."""
 
     def apart(rng: np.random.Generator, pools: Pools) -> Pools:
         X, y, _, _ = pools
@@ -121,7 +121,7 @@ def as_hashed(n_columns: int) -> Change:
 
 
 def one_against_others(place: int) -> Change:
-    """Two classes: the one at that place by frequency, and all others."""
+    """Two classes: the one at the given rank by frequency, and all others."""
 
     def change(rng: np.random.Generator, pools: Pools) -> Pools:
         X, y, X_test, y_test = pools
@@ -144,7 +144,7 @@ def some_classes(n_classes: int) -> Change:
 
 
 def merged_classes(n_classes: int) -> Change:
-    """So many classes, each of which is several of the set's, put together at random."""
+    """Classes merged at random into `n_classes`."""
 
     def change(rng: np.random.Generator, pools: Pools) -> Pools:
         X, y, X_test, y_test = pools
@@ -220,7 +220,7 @@ def _by_frequency(y: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)  # a family's problems come one after another
 def _load(name: str, words: str | None = None) -> tuple[data.Split, int]:
-    """The set, with other features where `words` names some; and its training rows in all."""
+    """Return the set, with the features `words` if given, and its number of training rows."""
     if name == "stdlib":
         split = data.stdlib_corpus(ROWS_OF_STDLIB)
         return split, len(split.train)
@@ -253,7 +253,7 @@ def splits(name: str, n_splits: int, *parts: float, first: int = 0) -> list[Prob
 
 
 def derived(name: str, into: str, change: Change) -> Problem:
-    """A random split of a set of scikit-learn's, made into something else."""
+    """A random split of a set of scikit-learn's, transformed."""
 
     def make(rng: np.random.Generator) -> Data:
         X, y = _from_scikit_learn(name)

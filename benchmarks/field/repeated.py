@@ -76,7 +76,7 @@ def sessions(
 def panels(
     n_features: int, n_classes: int, each: float, distance: float, spread: float
 ) -> DrawOfPeople:
-    """The same person in one state and another: measured around a level of her own."""
+    """Repeated measurements of persons in two states, each person around a level of her own."""
 
     def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         person = _people(rng, n, each)
@@ -110,7 +110,7 @@ def visits(n_pages: int, n_classes: int, each: float, signal: float) -> DrawOfPe
 
 
 def augmented(side: int, times: int) -> Spoil:
-    """As many pictures as before: each several times, moved by a pixel, brighter or darker."""
+    """The same number of pictures, as copies moved by a pixel, brighter or darker."""
 
     def change(
         rng: np.random.Generator, X: np.ndarray, y: np.ndarray
@@ -169,7 +169,7 @@ def moving(n_features: int, n_classes: int, distance: float, drift: float) -> Dr
 
 
 def other_frequencies(n_features: int, n_classes: int, change: float) -> DrawAtTimes:
-    """Clouds that stay where they are, while some classes become frequent and others rare."""
+    """Fixed clouds whose class frequencies change over time."""
 
     def draw(rng: np.random.Generator, times: np.ndarray) -> Rows:
         logs = rng.standard_normal(n_classes) + change * np.outer(

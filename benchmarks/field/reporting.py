@@ -98,7 +98,7 @@ def _sparse() -> list[Problem]:
 
 
 def _without_signal() -> list[Problem]:
-    """Rows whose labels went to other rows, so that only class frequencies can be learned."""
+    """Rows with shuffled labels: only class frequencies can be learned."""
     return without_signal(
         "unrelated labels",
         {

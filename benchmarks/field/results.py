@@ -9,7 +9,7 @@ from benchmarks.field.measure import Record
 
 
 def read(path: Path) -> list[Record]:
-    """All cases of a file; a last line that was cut off does not count."""
+    """Return all cases of a file, without a truncated last line."""
     *lines, _ = path.read_text().split("\n")
     return [json.loads(line) for line in lines]
 

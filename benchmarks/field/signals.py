@@ -1,4 +1,4 @@
-"""Dense made-up rows that machines give: pictures, sounds, windows of sensors, scans, vectors."""
+"""Dense simulated rows of devices: pictures, sounds, windows of sensors, scans, vectors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def activities(n_axes: int, n_classes: int, each: float, distance: float) -> Dra
 
 
 def series(family: str, variant: str, draw: Draw, n: int, n_test: int = N_TEST) -> Problem:
-    """A problem whose rows are one series: the first are for training, the last for the test."""
+    """Return a problem of one series: its first rows are for training, its last for the test."""
 
     def make(rng: np.random.Generator) -> Data:
         X, y = draw(rng, n + n_test)

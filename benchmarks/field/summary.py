@@ -1,4 +1,4 @@
-"""Stored results as tables: of a half, of its families, and of two runs side by side."""
+"""Tables of stored results: a half, its families, and two runs side by side."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def cases_below(records: list[Record]) -> list[dict[str, Any]]:
 
 
 def beside(before: list[Record], after: list[Record]) -> tuple[list[dict], list[dict]]:
-    """Two runs, on the cases that both have: their numbers, and cases that are much different."""
+    """Compare two runs on their common cases: their figures, and the cases that differ most."""
     theirs = {r["case"]: r for r in before}
     both = [(theirs[r["case"]], r) for r in after if r["case"] in theirs]
     if not both:
@@ -134,7 +134,7 @@ def beside(before: list[Record], after: list[Record]) -> tuple[list[dict], list[
 
 
 def print_tables(records: list[Record], before: list[Record] | None, as_json: bool) -> None:
-    """Print all of it; with `before`, the other run beside this one."""
+    """Print all tables; with `before`, the other run beside this one."""
     tables = {
         "Summary": [{"": name, "value": value} for name, value in summary(records).items()],
         "By family": by_family(records),

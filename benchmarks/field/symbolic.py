@@ -74,7 +74,7 @@ def barcodes(n_digits: int, n_classes: int, wrong: float) -> Draw:
 
 
 def given_away(n_values: int, n_classes: int, right: float) -> Draw:
-    """One category of many values says nearly all; four others say nothing."""
+    """One category of many values nearly determines the class; four others are noise."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         code = rng.choice(n_values, size=n, p=zipf(n_values, 0.7))

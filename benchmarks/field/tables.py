@@ -47,7 +47,7 @@ def dates(n_classes: int, effect: float) -> Draw:
 
 
 def with_numbers_of_customers(draw: Draw) -> Draw:
-    """Two columns more: a number that says nothing, and one whose first digit says a little."""
+    """Two more columns: a number without information, and one whose first digit has a little."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -136,8 +136,8 @@ def genes(n_features: int, n_classes: int, n_informative: int, distance: float) 
         y = labels(rng, n, n_classes)
         X = rng.uniform(5.0, 11.0, n_features) + rng.standard_normal((n, n_features))
         X += rng.standard_normal((n, 5)) @ rng.standard_normal((5, n_features)) / 2.0
-        told = rng.permutation(n_features)[:n_informative]
-        X[:, told] += distance * rng.standard_normal((n_classes, n_informative))[y]
+        informative = rng.permutation(n_features)[:n_informative]
+        X[:, informative] += distance * rng.standard_normal((n_classes, n_informative))[y]
         return X.clip(4.0, 14.0), y
 
     return draw
@@ -184,7 +184,7 @@ def pixels(side: int, n_classes: int, noise: float) -> Draw:
 
 
 def unlike_spreads(n_features: int, n_classes: int, distance: float) -> Draw:
-    """Clouds of which each has deviations of its own, so that lines between them are curved."""
+    """Clouds with their own deviations, so that class boundaries are curved."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.5)
@@ -210,7 +210,7 @@ def with_dull_columns(draw: Draw) -> Draw:
 
 
 def with_code_for_missing(draw: Draw, share: float, code: float = -999.0) -> Draw:
-    """Some values are missing, and a number that cannot be stands there."""
+    """Missing values, coded as an impossible number."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -223,7 +223,7 @@ def with_code_for_missing(draw: Draw, share: float, code: float = -999.0) -> Dra
 
 
 def near_copies(copies: int, jitter: float) -> Any:
-    """As many rows as before, of which each is there several times with a little noise."""
+    """The same number of rows, as near-duplicates with a little noise."""
 
     def change(
         rng: np.random.Generator, X: np.ndarray, y: np.ndarray

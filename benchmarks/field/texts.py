@@ -36,7 +36,7 @@ def long_texts(n_features: int, n_classes: int, signal: float, words: float) -> 
 
 
 def hashed(draw: Draw, n_columns: int) -> Draw:
-    """Columns put together at random in fewer, with random signs."""
+    """Columns hashed at random into fewer, with random signs."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)
@@ -116,9 +116,9 @@ def binned(draw: Draw, n_bins: int) -> Draw:
 
 
 def worn_copies(copies: int, kept: float) -> Any:
-    """As many rows as before, of which each is there several times, every time without some values.
+    """The same number of rows, as copies of which each lacks some values.
 
-    Training rows only; copies of a row stay together where some rows are chosen by.
+    Training rows only; copies of a row form a group for the validation split.
     """
 
     def change(

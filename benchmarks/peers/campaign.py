@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 
 class Runner:
-    """Runs contenders on problems, and passes over what has been run before.
+    """Run contenders on problems, and skip those that have a record.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class Runner:
         more = more or {}
         before = read(self._path(problem, contender, stage, settings))
         if before is not None and not self.again and not self._worth_another_try(before):
-            told = all(before.get(key) == value for key, value in more.items())
-            return before if told else self.keep(problem, contender, stage, before | more)
+            known = all(before.get(key) == value for key, value in more.items())
+            return before if known else self.keep(problem, contender, stage, before | more)
         folder = problems.folder_of(problem, self.cache)
         outcome = jobs.run(
             contender, folder, stage, settings, limit=self.limit, threads=self.threads
@@ -97,7 +97,7 @@ class Runner:
     def keep(
         self, problem: Problem, contender: Contender, stage: str, outcome: dict[str, Any]
     ) -> Record:
-        """Write down what came out, and give all that is written."""
+        """Store the result, and return the whole record."""
         record: Record = {
             "problem": problem.name,
             "contender": contender.name,
@@ -123,7 +123,7 @@ class Runner:
 
 
 def read(path: Path) -> Record | None:
-    """A record, if it is there."""
+    """Return a record, or None."""
     return json.loads(path.read_text()) if path.exists() else None
 
 

@@ -1,4 +1,4 @@
-"""The defaults beside everybody else, row by row; and who is sooner as good as the exact path."""
+"""The defaults beside each contender, paired by row; seconds to the quality of the exact path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 
 def beside_defaults(records: list[Record], campaign: Campaign) -> str:
-    """A row per contender, with what the defaults have more and its paired standard error."""
+    """Return one row per contender: the gain of the defaults, and its paired standard error."""
     columns = [
         *("data", "contender", "log-likelihood", "defaults less it", "without floor"),
         *("defaults less it", "accuracy", "defaults less it", "hit@5", "CPU s", "s", "peak MB"),
@@ -66,13 +66,13 @@ def _right(record: Record) -> np.ndarray:
 
 
 def paired(differences: np.ndarray) -> str:
-    """Their mean and its standard error."""
+    """Return the mean of the differences and its standard error."""
     error = differences.std(ddof=1) / math.sqrt(len(differences))
     return f"{differences.mean():+.3f} +- {error:.3f}"
 
 
 def time_to_quality(records: list[Record], campaign: Campaign) -> str:
-    """When the defaults and the exact path are near the exact path's best, in seconds of two kinds.
+    """Return wall and CPU seconds until the defaults and the exact path are near the path's best.
 
     Near is as in `report`; between the ends of two epochs a straight line is drawn.
     """
@@ -119,7 +119,7 @@ def wall_curve(record: Record) -> list[Point]:
 
 
 def seconds_to(curve: list[Point], mark: float) -> float | None:
-    """When a curve is first at the mark; None for never."""
+    """Return the seconds until a curve reaches `mark`; None if never."""
     before: Point | None = None
     for seconds, value in curve:
         if value >= mark:

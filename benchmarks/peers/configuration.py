@@ -55,7 +55,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that can be run, and what a plain and a quick run take of it."""
+    """All problems and contenders, and the parts of a plain and a quick run."""
 
     problems: dict[str, Problem]
     contenders: dict[str, Contender]

@@ -1,4 +1,4 @@
-"""Held-out log-likelihood against seconds of training, a panel a problem."""
+"""Held-out log-likelihood against seconds of training, one panel per problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.peers.report import in_order, latest
 def draw(
     records: list[Record], campaign: Campaign, path: Path, facts: dict[str, dict[str, Any]]
 ) -> None:
-    """Held-out log-likelihood against seconds of training, a panel a problem.
+    """Held-out log-likelihood against seconds of training, one panel per problem.
 
     Curves where there are epochs, else a point where the fit ended; ours are drawn thick.
     """
@@ -72,7 +72,7 @@ def _points(record: Record) -> tuple[list[float], list[float]]:
 
 
 def _styles(campaign: Campaign) -> dict[str, dict[str, Any]]:
-    """Ours thick and in strong colours; the marks of others say what model they fit."""
+    """Return line styles: ours thick; the marks of others show their model."""
     from matplotlib import colormaps
 
     marks = {"full-rank": "s", "low-rank": "v", "tree": "^"}

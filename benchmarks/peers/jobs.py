@@ -1,4 +1,4 @@
-"""One fit in a process of its own: start, watch, end in time, and report the result."""
+"""One fit in its own process: start, watch, stop at the time limit, report the result."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def run(
 
 
 def _wait(process: subprocess.Popen, folder: Path, limit: float) -> str:
-    """Wait for the end, or make it when time is up; then why."""
+    """Wait for the process, or end it at the time limit; return the reason."""
     slack = (SLACK - 1) * limit + SLACK_SECONDS
     whole = time.monotonic() + WHOLE * limit + WHOLE_SECONDS
     try:

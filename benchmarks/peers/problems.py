@@ -1,4 +1,4 @@
-"""Problems as matrices on disk, which every peer reads, whatever its environment.
+"""Problems as matrices on disk, which peers read in all environments.
 
 Rules for all: classes are those with a training row, numbered in sorted order; columns and document
 frequencies come from the training rows; test rows of other classes are dropped and counted.
@@ -55,7 +55,7 @@ class Problem:
 
 
 def folder_of(problem: Problem, cache: Path = CACHE) -> Path:
-    """The problem's matrices, which are made unless they are there."""
+    """Return the folder of the problem's matrices; make them if they are missing."""
     folder = cache / problem.name
     if not (folder / "facts.json").exists():
         split = problem.load()
@@ -131,7 +131,7 @@ def prepare(
 
 
 def write(folder: Path, matrices: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Keep matrices in a folder; the facts come last and say that the rest is there."""
+    """Write matrices to a folder; the facts come last and mark it as complete."""
     folder.mkdir(parents=True, exist_ok=True)
     labels = {name: value for name, value in matrices.items() if not sp.issparse(value)}
     for name in matrices.keys() - labels.keys():

@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def latest(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
-    """For each problem and contender its last test record; records come the oldest first."""
+    """Return the last test record of each problem and contender, from records ordered by time."""
     found: dict[str, dict[str, Record]] = {}
     for record in records:
         if record["stage"] == "test":
@@ -38,7 +38,7 @@ def latest(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
-    """Finished ones first, the best log-likelihood on top."""
+    """Sort records: finished ones first, by falling log-likelihood."""
 
     def key(record: Record) -> tuple[bool, float]:
         finished = record["status"] == "ok"
@@ -59,7 +59,7 @@ def seconds_to_near_best(record: Record, best: float) -> float | None:
 def markdown(
     records: list[Record], campaign: Campaign, facts: dict[str, dict[str, Any]] | None = None
 ) -> str:
-    """A table a problem, in the order of the configuration.
+    """Return one table per problem, in the order of the configuration.
 
     Parameters
     ----------

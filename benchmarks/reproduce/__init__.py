@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def reproduce(experiment: Experiment, quick: bool, again: bool = False) -> None:
-    """Run what is missing, and write and print the comparison."""
+    """Run missing experiments, and write and print the comparison."""
     missing = experiment.missing(quick)
     if missing:
         print(f"{experiment.name}: skipped, BIGCAT_DATA has no {', '.join(missing)}")

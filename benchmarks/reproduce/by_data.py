@@ -1,4 +1,4 @@
-"""Rows of one data set at a time: what claims compare, and a panel each of a picture."""
+"""Rows by data set, for claims and for panels of a figure."""
 
 from __future__ import annotations
 

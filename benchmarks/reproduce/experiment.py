@@ -1,4 +1,4 @@
-"""An experiment of a paper: run piece by piece, kept as it comes, held to what was published."""
+"""Experiments of a paper: run in pieces, stored as they finish, compared with the publication."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pieces = dict[str, Callable[[], Iterable[Row]]]
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that a paper says without a figure that could be compared."""
+    """Claim of a paper without a figure."""
 
     text: str
     ours: str
@@ -84,13 +84,13 @@ class Experiment:
         return {line["piece"]: line for line in lines}
 
     def missing(self, quick: bool) -> list[str]:
-        """Sets that the run needs and that are not in `BIGCAT_DATA`."""
+        """Return the required sets that are not in `BIGCAT_DATA`."""
         home = os.environ.get("BIGCAT_DATA", "")
         wanted = self.quick_data if quick else self.data
         return [name for name in wanted if not home or not (Path(home) / name).exists()]
 
     def run(self, quick: bool, again: bool = False) -> list[Row]:
-        """All rows; pieces that are there already are not run again, unless `again`."""
+        """Return all rows; finished pieces run again only with `again`."""
         path = self.file(quick, "jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         if again:
@@ -114,7 +114,7 @@ class Experiment:
         return [row for piece in self.pieces(quick) for row in done[piece]["rows"]]
 
     def compared(self, rows: list[Row]) -> list[Row]:
-        """A line per published figure that a row has, and one per claim."""
+        """Return one line per published figure of a row, and one per claim."""
         lines = []
         if self.name in known():
             table = published(self.name)

@@ -40,7 +40,7 @@ def is_ready(method: str) -> bool:
 
 
 def prepare(method: str) -> Path:
-    """Make the environment of `method` unless it is there; its Python."""
+    """Return the Python of the environment of `method`; make the environment if it is missing."""
     return environments.python_of(_requirements(method))
 
 
@@ -66,7 +66,7 @@ def run(
     options
         ``link``: "softmax" (default), "cbm-logit", "cbc-probit" or "cbm-probit" (advi, nuts);
         ``sigma``: the prior's standard deviation (1); ``scale_width`` (nuts): of a half-t
-        distribution of that deviation, and of the intercepts', which are then learnt;
+        distribution of that deviation, and of the intercepts', which are then learned;
         ``seed`` (0); ``n_warmup``, ``n_samples`` (advi: steps); ``max_seconds`` of CPU (none);
         ``thin``: keep every so manieth draw (0: none); ``learning_rate`` (advi); ``init_mean``,
         ``init_variance``: where nuts starts and its first scales, arrays of (classes,

@@ -119,7 +119,7 @@ def run_advi(problem, options, key, compiled):
 
 
 class KnownScale:
-    """Weights N(0, sigma^2): what NUTS moves are the weights themselves."""
+    """Weights N(0, sigma^2), sampled directly by NUTS."""
 
     def __init__(self, options, shape):
         self.shape, self.size = shape, shape[0] * shape[1]

@@ -21,10 +21,10 @@ _IN_ORDER, _RANDOM, _WILL_NEED = (
 class ReadAhead:
     """Request for the rows of the next window while those of this one are visited.
 
-    Rows of a window are visited in random order.  Left to itself the system reads what is around
-    each of them, 8 MB on some machines, and a small memory loses most of it before it is used.  So
-    the system is told to read the requested rows only.  There should be room for two windows.
-    Arrays that are not mapped to a file are left alone.
+    Rows of a window are visited in random order.  By default the system also reads the bytes
+    around each row, 8 MB on some machines, and a small memory drops most of them before they are
+    used.  With these requests it reads the rows of the window only.  Memory should have room
+    for two windows.  Arrays that are not mapped to a file are left alone.
     """
 
     def __init__(self, rows: Rows, window: int) -> None:

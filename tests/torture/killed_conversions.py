@@ -34,7 +34,7 @@ def tables(folder: Path, n_rows: int = 2_000) -> list[Path]:
 
 
 def number_of(folder: Path, n_rows: int = 2_000) -> int:
-    """Which table a folder holds; AssertionError for one that is made of two."""
+    """Return the table that a folder holds; AssertionError for a mixture of two."""
     shards = open_shards(folder)
     X = shards.X  # held to its digests
     number = int(X[0, 0])

@@ -34,7 +34,7 @@ def model_of(number: int, size: int = 1000) -> LinearClassifier:
 
 
 def _number(path: Path) -> int:
-    """Which model a file holds; AssertionError for one that is made of two."""
+    """Return the model that a file holds; AssertionError for a mixture of two."""
     check_model_file(path)
     model = load_model(path)
     number = int(model.max_epochs)

@@ -1,4 +1,4 @@
-"""Development half: problems that a choice of defaults may look at.
+"""Development half: problems for choosing the defaults.
 
 `original` lists the first families.  The others were once in the reporting half, which is drawn up
 anew each time that its results have been used.  Problems keep their names, and so their rows.

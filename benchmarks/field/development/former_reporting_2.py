@@ -236,8 +236,8 @@ def _categories() -> list[Problem]:
 
 
 def _no_signal() -> list[Problem]:
-    """Nothing can be learnt but class frequencies."""
-    told = {
+    """Rows with shuffled labels: only class frequencies can be learned."""
+    draws = {
         "sensors": (tables.sensors(30, 100, 0.5, 2.0), 5_000),
         "indicators": (tables.indicators(60, 20, 0.5), 2_000),
         "numbers of customers": (tables.with_numbers_of_customers(clouds(3, 3, 0.5)), 400),
@@ -247,4 +247,4 @@ def _no_signal() -> list[Problem]:
         "one category": (sparse.categories((1_000,), 8, 1.0), 3_000),
         "events": (texts.events(200, 5, 0.5), 1_000),
     }
-    return without_signal("no signal", told)
+    return without_signal("no signal", draws)

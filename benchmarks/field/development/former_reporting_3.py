@@ -305,8 +305,8 @@ def _items() -> list[Problem]:
 
 
 def _nothing_to_learn() -> list[Problem]:
-    """Rows of the other families, whose labels went to other rows."""
-    told = {
+    """Rows of the other families with shuffled labels."""
+    draws = {
         "names": (letters.names(2_048, 20, 0.5), 3_000),
         "playlists": (letters.playlists(1_000, 100, 0.8), 5_000),
         "spectra": (ledgers.spectra(400, 2, 0.5), 100),
@@ -315,4 +315,4 @@ def _nothing_to_learn() -> list[Problem]:
         "matches": (letters.matches(30, 1.0), 400),
         "taxonomy": (letters.taxonomy(3_000, (5, 6, 10), 0.5), 6_000),
     }
-    return without_signal("nothing to learn", told)
+    return without_signal("nothing to learn", draws)

@@ -278,8 +278,8 @@ def _codes_and_categories() -> list[Problem]:
 
 
 def _nothing_to_learn() -> list[Problem]:
-    """Rows of the other families, whose labels went to other rows."""
-    told = {
+    """Rows of the other families with shuffled labels."""
+    draws = {
         "surveys": (forms.surveys(30, 5, 1.0), 1_200),
         "houses": (forms.houses(20, 0.7), 2_500),
         "scans": (signals.scans(1_500, 3, 1.0), 120),
@@ -287,4 +287,4 @@ def _nothing_to_learn() -> list[Problem]:
         "titles": (entries.titles(5_000, 300, 200), 8_000),
         "hours": (entries.hours(100, 6, 0.7), 4_000),
     }
-    return without_signal("only chance", told)
+    return without_signal("only chance", draws)

@@ -89,7 +89,7 @@ def fit(rows, watch, lr=0.5, epoch=10, dim=100, neg=10, threshold=0.0):
 
 
 def _scores(model, n_features):
-    """Rows of tokens to scores: means of word vectors, the line end among them, times outputs."""
+    """Return scores: means of word vectors, including the line end, times outputs."""
     inputs, outputs = model.get_input_matrix(), model.get_output_matrix()
     vectors = np.zeros((n_features, inputs.shape[1]), np.float32)
     known = np.zeros(n_features, np.float32)

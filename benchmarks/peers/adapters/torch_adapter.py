@@ -120,7 +120,7 @@ class AdaptiveSoftmax(nn.Module):
 
 
 def warm_up(rows, settings):
-    """The first use of an optimiser imports for seconds."""
+    """Use an optimiser once, because its first use imports for seconds."""
     torch.set_flush_denormal(True)  # vanishing gradients make an epoch many times slower without
     torch.set_num_threads(rows.threads)
     density = 0.5 if rows.X.nnz > DENSE * np.prod(rows.X.shape) else DENSE / 2

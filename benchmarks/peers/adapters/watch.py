@@ -19,7 +19,7 @@ def cpu_seconds():
 
 
 def peak_megabytes():
-    """Most memory that this process ever had, its children's in place of it where that is more."""
+    """Return the peak memory of this process, or of its children if that is more."""
     try:
         with open("/proc/self/status") as status:
             own = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
@@ -91,14 +91,14 @@ class Watch:
         self._set_deadline(time.monotonic() + left)
 
     def after_epoch(self, epoch, log_proba):
-        """Take a point of the curve; true when the fit should stop."""
+        """Record a point of the curve; return True if the fit should stop."""
         seconds = self.seconds()
         with self.pause():
             value = mean_log_likelihood(log_proba, self.X, self.y, self.n_classes)
             return self.record(epoch, seconds, value)
 
     def record(self, epoch, seconds, value):
-        """Add a point that was taken elsewhere; true when the fit should stop."""
+        """Add a point that was measured elsewhere; return True if the fit should stop."""
         self.curve.append([int(epoch), float(seconds), float(value)])
         (self.folder / "curve.json").write_text(json.dumps(self.curve))
         a_while = seconds / epoch

@@ -151,7 +151,7 @@ def _checked(plan: FitPlan, parameters: Parameters, sizes: Sizes) -> FitPlan:
 
 
 def _check_path(parameters: Parameters, config: FitConfig) -> None:
-    """Raise where a ridge is to be found along a path by passes."""
+    """Raise ValueError for a ridge path with a solver that makes stochastic passes."""
     if parameters.l2 == "path" and config.parts.solver.stochastic:
         raise ValueError(
             "l2='path' fits all ridges of a path by L-BFGS, and here the solver is "
@@ -247,7 +247,7 @@ def _has_pairs(sizes: Sizes) -> bool:
 
 
 def _is_small(parameters: Parameters, sizes: Sizes, streams: bool) -> bool:
-    """Return True if L-BFGS takes about a second, and nothing asks for passes."""
+    """Return True if L-BFGS takes about a second, and no parameter requires stochastic passes."""
     asks = parameters.solver or parameters.sampler
     if streams or asks or parameters.rank not in ("auto", None):
         return False

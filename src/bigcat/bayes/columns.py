@@ -1,8 +1,8 @@
-"""Columns in units of their own: what is subtracted from each, and what it is divided by.
+"""Scaling of the columns for posteriors: the centre and the size of each column.
 
-Fits see scaled columns, and the posterior keeps their weights.  Weights for the columns as given,
-b = b_s - w . centres with w = w_s / sizes, are made only to be shown: with a centre of 1e8 sizes
-that difference would lose all digits of a number in single precision.
+Fits use scaled columns, and the posterior stores their weights.  Weights for the columns as given,
+w = w_s / sizes and b = b_s - w . centres, are computed only for display: with a centre of 1e8 sizes
+this difference would lose all digits in single precision.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import scipy.sparse
 from bigcat.bayes._arrays import Floats
 from bigcat.rows import MIN_COLUMN_SIZE, varies
 
-#: A column counts as mostly zero that has no more of other values.
+#: Share of non-zeros up to which a column counts as mostly zero.
 MOSTLY_ZERO = 0.5
-#: Sparse rows of so few columns, and numbers with zeros (128 MB), are centred and dense.
+#: Maximal columns, and numbers with zeros (128 MB), of sparse rows that become dense and centred.
 MAX_DENSE_COLUMNS, MAX_DENSE_NUMBERS = 1_024, 1 << 24
 
 

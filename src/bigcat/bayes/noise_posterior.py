@@ -25,9 +25,9 @@ class NoisePosterior(GaussianPosterior):
     noise : Noise
     n_draws : int
         Draws of scores for averaged probabilities; where a class's own score can be integrated
-        (`_expected_softmax`), so many evaluations.
+        (`_expected_softmax`), the number of evaluations.
     seed : int
-        Of these draws.
+        Seed of these draws.
     """
 
     kind: ClassVar[str] = "noise"

@@ -58,7 +58,7 @@ class GaussianPosterior(ABC):
     averaging_weight : float or None
         Weight of the conditioned likelihood, where there are two.
     prior : WeightPrior or None
-        With the scales that were learnt, where the fit tells them.
+        With the scales that were learned, where the fit tells them.
     """
 
     #: Name in model files.
@@ -133,7 +133,7 @@ class GaussianPosterior(ABC):
 
     @abstractmethod
     def _model_in_words(self) -> list[str]:
-        """For the repr."""
+        """Return the description of the model for the repr."""
 
     @property
     def n_classes(self) -> int:
@@ -347,7 +347,7 @@ class GaussianPosterior(ABC):
         """Log-probabilities of all classes at given scores, (..., n_classes)."""
 
     def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
-        """Log-probabilities of what `margin_blocks` yields."""
+        """Return log-probabilities from the margins that `margin_blocks` yields."""
         return self.log_probabilities(margins)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -36,6 +36,7 @@ from bigcat.choice.pairs_likelihood import PairsLikelihood
 from bigcat.choice.rows_likelihood import RowsLikelihood
 from bigcat.choice.sampling import SampledCases
 from bigcat.choice.utility import Coding, Source, Term, Utility
+from bigcat.estimators.options import explains_unknown
 from bigcat.noise import Noise
 from bigcat.noise import resolve as resolve_noise
 
@@ -139,6 +140,14 @@ class ChoiceModel(Analysis, BaseEstimator):
     True
     """
 
+    #: Names of parameters that other estimators have, with the place of each here.
+    moved: ClassVar[dict[str, str]] = {
+        "C": "prior=GaussianPrior(scale=sqrt(C))",
+        "l2": "prior=GaussianPrior(scale=1 / sqrt(l2))",
+        "max_epochs": "max_iter",
+    }
+
+    @explains_unknown
     def __init__(
         self,
         utility: str | Sequence[str] | Mapping[str, Source],
@@ -330,7 +339,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         return noise.softmax and simple and not utility.specific
 
     def _coding(self, found: Rows | Pairs) -> Coding:
-        """Return which coefficient belongs to what."""
+        """Return the assignment of coefficients to variables and alternatives."""
         reference = 0
         if self.reference is not None:
             wanted = np.array([self.reference])
@@ -362,7 +371,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         return PairsLikelihood(found, terms, offset, constant, n_constants)
 
     def _own(self, labels: Array, like: Mapping[Any, Any] | None) -> Array:
-        """Return which alternative of the fit has the coefficients of each label."""
+        """Return for each label the alternative of the fit whose coefficients it has."""
         wanted = [(like or {}).get(label, label) for label in labels.tolist()]
         return codes_of(np.array(wanted), self.alternatives_, "alternative")
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat.choice.data import Array
+from bigcat.compile import compiling_always
 from bigcat.noise import Noise
 
 #: The integrand counts until it is exp(-36) of its peak, in steps of a third of the peak's width.
@@ -33,9 +34,10 @@ class Integral(NamedTuple):
     log_prob: Array  # (n,)
     weights: Array  # (n, Q): of the nodes, adding up to one per case
     hazard: Array  # (n, J, Q): H_j at the nodes, zero where there is no alternative
-    hazard_slope: Array  # (n, J): E_w[H_j']
+    hazard_derivative: Array  # (n, J): E_w[H_j']
 
 
+@compiling_always()  # a fit calls it for every step
 def integrate(noise: Noise, gaps: Array, present: Array) -> Integral:
     """Return log-probabilities of the chosen alternatives from the others' gaps, both (n, J)."""
     gaps = np.where(present, gaps, 0.0)
@@ -44,11 +46,11 @@ def integrate(noise: Noise, gaps: Array, present: Array) -> Integral:
         terms = noise.log_cdf(e[:, None] - gaps)
         return np.asarray(noise.log_pdf(e) + np.where(present, terms, 0.0).sum(axis=1))
 
-    def slope(e: Array) -> Array:
+    def derivative(e: Array) -> Array:
         terms = noise.log_cdf_grad(e[:, None] - gaps)
         return np.asarray(noise.log_pdf_grad(e) + np.where(present, terms, 0.0).sum(axis=1))
 
-    mode, width = _mode(slope, len(gaps))
+    mode, width = _mode(derivative, len(gaps))
     peak = height(mode)
     ends = []
     for sign in (-1.0, 1.0):
@@ -80,22 +82,22 @@ def integrate(noise: Noise, gaps: Array, present: Array) -> Integral:
     return Integral(log_prob, weights, hazard, np.einsum("ijq,iq->ij", changes, weights))
 
 
-def _mode(slope: Callable[[Array], Array], n: int) -> tuple[Array, Array]:
+def _mode(derivative: Callable[[Array], Array], n: int) -> tuple[Array, Array]:
     """Return where a falling function is zero, roughly, and the width of the peak there."""
     low, high = np.full(n, -1.0), np.full(n, 1.0)
     for end, sign in ((low, -1.0), (high, 1.0)):
         for _ in range(60):
-            beyond = sign * slope(end) > 0.0
+            beyond = sign * derivative(end) > 0.0
             if not beyond.any():
                 break
             end[beyond] *= 2.0
     for _ in range(200):
         middle = 0.5 * (low + high)
-        rising = slope(middle) > 0.0
+        rising = derivative(middle) > 0.0
         low, high = np.where(rising, middle, low), np.where(rising, high, middle)
         if (high - low).max() < 0.02:
             break
     mode = 0.5 * (low + high)
     step = 1e-3
-    fall = (slope(mode - step) - slope(mode + step)) / (2.0 * step)
+    fall = (derivative(mode - step) - derivative(mode + step)) / (2.0 * step)
     return mode, 1.0 / np.sqrt(np.maximum(fall, 1.0))

@@ -145,17 +145,17 @@ class RowsLikelihood:
             return value, None, 0.0
         X = X.toarray() if sp.issparse(X) else X
         gaps = np.where(there[:, :, None], X[other] - X[label][:, None], 0.0)  # (n, J, P)
-        slopes = np.einsum("ijq,ijp->iqp", found.hazard, gaps, optimize=True)
-        mean = np.einsum("iq,iqp->ip", found.weights, slopes)
+        gradients = np.einsum("ijq,ijp->iqp", found.hazard, gaps, optimize=True)
+        mean = np.einsum("iq,iqp->ip", found.weights, gradients)
         scores = np.zeros((len(starts), X.shape[1]))
         np.add.at(scores, case[label], -weight[:, None] * mean)
         if order == 1:
             return value, scores, 0.0
-        flat = slopes.reshape(-1, X.shape[1])
+        flat = gradients.reshape(-1, X.shape[1])
         spread = flat.T @ ((weight[:, None] * found.weights).reshape(-1, 1) * flat)
         spread -= (mean * weight[:, None]).T @ mean
         flat = gaps.reshape(-1, X.shape[1])
-        own = flat.T @ ((weight[:, None] * found.hazard_slope).reshape(-1, 1) * flat)
+        own = flat.T @ ((weight[:, None] * found.hazard_derivative).reshape(-1, 1) * flat)
         return value, scores, -(spread + own)
 
     def _integrals(

@@ -30,7 +30,7 @@ from bigcat.choice.rows_likelihood import RowsLikelihood
 from bigcat.noise import Gumbel
 
 #: Passes over the cases, and the error (in standard errors) at which they may end.
-_MIN_PASSES, _MAX_PASSES, _ENOUGH = 4, 128, 0.03
+_MIN_PASSES, _MAX_PASSES, _MAX_ERROR = 4, 128, 0.03
 #: Cases of a chunk times draws.
 _CHUNK = 1 << 20
 
@@ -115,7 +115,7 @@ class SampledCases:
             inverse = solve(information[block], np.eye(int(free.sum())))
             error = np.sqrt(np.diag(inverse @ noise[block] @ inverse) / np.diag(inverse))
             if not last:
-                needed = n_passes * float((error / _ENOUGH).max()) ** 2
+                needed = n_passes * float((error / _MAX_ERROR).max()) ** 2
                 n_passes = int(np.clip(np.ceil(1.2 * needed), _MIN_PASSES, _MAX_PASSES))
             step = np.zeros_like(coef)
             step[free] = inverse @ gradient[free]

@@ -150,7 +150,7 @@ def _values(terms: Sequence[Term | Formula], rows: Rows) -> dict[str, Array]:
 
 @dataclass
 class Coding:
-    """Which column of the design matrix belongs to which variable and alternative."""
+    """Variable and alternative of each column of the design matrix."""
 
     generic: list[str]
     #: Variables with a coefficient for each alternative, and whether the reference has one.

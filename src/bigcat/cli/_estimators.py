@@ -139,7 +139,7 @@ def report(model: Any) -> dict[str, Any]:
         return found | {
             "iterations": model.n_iter_,
             "evidence": None if math.isnan(evidence) else evidence,
-            "choice": model.history_.choice,
+            "selection": model.history_.selection,
             "averaging_weight": getattr(model, "averaging_weight_", None),
             "validation_log_likelihood": last.get("validation_log_likelihood"),
         }
@@ -170,8 +170,8 @@ def rows_of(report: dict[str, Any]) -> _output.Facts:
 
 def _bayesian_rows(report: dict[str, Any], seconds: tuple[str, str, str]) -> _output.Facts:
     rows = []
-    if choice := report["choice"]:
-        rows.append(("posterior", choice["covariance"], choice["reason"]))
+    if selection := report["selection"]:
+        rows.append(("posterior", selection["covariance"], selection["reason"]))
     rows += [("iterations", f"{report['iterations']:,}", ""), seconds]
     if report["evidence"] is not None:
         rows.append(("evidence", f"{report['evidence']:.2f}", "log marginal likelihood, nats"))

@@ -84,7 +84,7 @@ class StoredModel:
             like=self.extra,
             labels=labels,
         )
-        _tell_of_columns(name, dataset)
+        _log_columns(name, dataset)
         classes = self.estimator.classes_
         labels_of = dataset.classes if hasattr(dataset, "classes") else dataset.y
         if new_classes and classes.dtype.kind in "biuf" and labels_of.dtype.kind not in "biuf":
@@ -208,7 +208,7 @@ def _reader_options(
     return given
 
 
-def _tell_of_columns(name: str, dataset: Dataset | Shards) -> None:
+def _log_columns(name: str, dataset: Dataset | Shards) -> None:
     """Log columns that the model does not use and categories that it does not know."""
     report = dataset.report
     if not_used := report.get("columns_not_used"):

@@ -29,7 +29,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--hashed",
         type=_options.whole(1),
         metavar="N",
-        help="text: N features by hashing, without a look at all words first",
+        help="text: N features by hashing, without counting all words first",
     )
     parser.add_argument(
         "--jobs", type=_options.whole(1), metavar="N", help="processes (default: all cores)"

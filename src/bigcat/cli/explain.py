@@ -1,4 +1,4 @@
-"""``bigcat explain``: why this class and not that one."""
+"""``bigcat explain``: the features that speak for a class and against another."""
 
 from __future__ import annotations
 

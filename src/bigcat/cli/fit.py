@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from bigcat.cli import _estimators, _inputs, _options, _output
@@ -86,7 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
     estimator.progress = "auto"
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:
-        checkpoint_folder.remove(arguments.checkpoint)
+        try:
+            checkpoint_folder.remove(arguments.checkpoint)
+        except OSError as error:
+            warnings.warn(
+                f"could not delete the checkpoint: {error}; the model is saved, and you can "
+                "delete the folder",
+                stacklevel=2,
+            )
 
     report: dict[str, Any] = {
         "data": train.report,

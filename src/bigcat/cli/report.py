@@ -20,7 +20,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--max-rows",
         type=_options.whole(1),
         metavar="N",
-        help="of more rows so many are drawn (20,000)",
+        help="rows to use, drawn at random if the data have more (20,000)",
     )
     _options.add(parser, "form", "label_column", "max_bytes")
 

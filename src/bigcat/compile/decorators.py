@@ -16,7 +16,7 @@ import numpy as np
 #: Multiplications of a prediction or an epoch above which kernels are compiled.  NumPy takes one or
 #: two seconds for these and a kernel half of that, so compilation takes about as long as it saves.
 COMPILE_ABOVE = 1 << 32
-#: The same as so many steps of a kernel in plain Python, a tenth of a second.
+#: The same for steps of a kernel in plain Python, which take a tenth of a second.
 COMPILE_ABOVE_STEPS = 1 << 15
 
 #: Kernels take their types from their arguments.
@@ -32,23 +32,25 @@ _INLINED: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrap
 INLINED: Any = {**_INLINED, **OPTIONS}
 
 _lock = threading.RLock()
-_eager = False
+_eager = 0  # blocks of `compiling_always` that some thread is in
 
 
 def pays(work: float) -> bool:
-    """Return True if so many multiplications are worth compiling for."""
-    return _eager or work > COMPILE_ABOVE
+    """Return True if `work`, in multiplications, is worth a compilation."""
+    return _eager > 0 or work > COMPILE_ABOVE
 
 
 @contextlib.contextmanager
 def compiling_always() -> Iterator[None]:
     """Use compiled kernels in this block, however small the work is."""
     global _eager
-    before, _eager = _eager, True
+    with _lock:
+        _eager += 1
     try:
         yield
     finally:
-        _eager = before
+        with _lock:
+            _eager -= 1
 
 
 _waiting: list[Callable[[], object]] = []

@@ -21,13 +21,13 @@ _watchers: list[Watcher] = []
 
 
 @contextlib.contextmanager
-def watching(told: Watcher) -> Iterator[None]:
-    """Announce compilations of all threads to `told` within this block."""
-    _watchers.append(told)
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Announce compilations of all threads to `watcher` within this block."""
+    _watchers.append(watcher)
     try:
         yield
     finally:
-        _watchers.remove(told)
+        _watchers.remove(watcher)
 
 
 class Compilations:
@@ -46,7 +46,7 @@ class Compilations:
             self.began, self.n_kernels = time.perf_counter(), self.n_kernels + 1
             words = "compiling kernel %d of this process, %s, %d more expected: first run only"
             _logger.info(words, self.n_kernels, function.__name__, self.n_left)
-            self.tell(function.__name__)
+            self.announce(function.__name__)
 
     def on_end(self, event: Any) -> None:
         """Count the seconds of the outermost compilation."""
@@ -55,12 +55,12 @@ class Compilations:
             seconds = time.perf_counter() - self.began
             self.seconds += seconds
             _logger.info("compiled %s in %.1f s", name, seconds)
-            self.tell(None)
+            self.announce(None)
 
-    def tell(self, name: str | None) -> None:
+    def announce(self, name: str | None) -> None:
         """Call all watchers."""
-        for told in list(_watchers):
-            told(name)
+        for watcher in list(_watchers):
+            watcher(name)
 
 
 _compilations = Compilations()

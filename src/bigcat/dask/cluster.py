@@ -1,4 +1,4 @@
-"""Tasks on a Dask cluster, and its errors with what to do about them."""
+"""Tasks on a Dask cluster, and its errors with a remedy."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def scheduler_lost(why: str) -> SchedulerLost:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Raise errors of Dask with what to do."""
+    """Raise errors of Dask with a remedy."""
     try:
         yield
     except KilledWorker as error:

@@ -222,7 +222,7 @@ class RoundsFit:
 
 
 class RoundsListener(Listener):
-    """Passes on to the record of a fit what the loop reports."""
+    """Listener that forwards events of the loop to the record of a fit."""
 
     def __init__(self, fit: RoundsFit) -> None:
         self.fit, self.record = fit, fit.record

@@ -18,7 +18,7 @@ from bigcat.estimators.checkpoints import digest
 from bigcat.rows import Problem, Sizes, as_rows, squared_norms
 from bigcat.training.preprocess import MANY_CLASSES, by_frequency
 
-#: Rows of each block whose lengths are looked at.
+#: Rows of each block whose lengths are measured.
 MAX_LENGTHS = 4_096
 
 
@@ -70,7 +70,7 @@ class Survey:
 
     @cached_property
     def rows_like_these(self) -> Problem:
-        """Rows of one column that are as long as those that were looked at."""
+        """Rows of one column that are as long as the measured ones."""
         lengths, weights = self.lengths
         labels = np.zeros(len(lengths), np.int64)
         return Problem(as_rows(lengths[:, None], np.float64), labels, weights, 1, 1)

@@ -1,4 +1,4 @@
-"""From data files to a folder of rows that are mapped to memory: once, in bounded memory.
+"""Conversion of data files to a folder of rows mapped to memory, with bounded memory.
 
 1. A file is cut into pieces.  Any process parses one and saves its rows in random order.
 2. When all parts are there, classes and words are known.  Counts of words become features.

@@ -110,7 +110,7 @@ class LinesReader(Reader):
         """Read what stands before the rows."""
 
     def is_whole(self, raw: bytes) -> bool:
-        """Return True unless the last row goes on in the next line."""
+        """Return True unless the last row continues in the next line."""
         return True
 
     def pieces(self, file: IO[bytes], max_bytes: int | None = None) -> Iterator[Text]:

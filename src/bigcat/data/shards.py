@@ -159,7 +159,7 @@ class Index:
         return index
 
     def _check(self) -> None:
-        """Raise for values that compiled code could come to harm by, whoever wrote them."""
+        """Raise for values that could make compiled code read or write outside its arrays."""
         check("index", asdict(self), _SCHEMA)
         for ends in (self.rows, self.values):
             if any(a > b for a, b in pairwise(ends)):
@@ -373,7 +373,7 @@ class Shards:
 
     @property
     def columns(self) -> Any:
-        """For tables of numbers: the transformer by which other tables are read."""
+        """Transformer to read other tables with these columns; None unless rows are numbers."""
         from bigcat.data.tables import numbers_only
 
         names = self.index.column_names

@@ -22,6 +22,7 @@ from bigcat.checks import check_whole
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.checkpoint_folder import Checkpoint
+from bigcat.estimators.consistency import shallow_copy
 from bigcat.estimators.options import WithParts, explains_unknown, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
@@ -30,7 +31,6 @@ from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training import memory
 from bigcat.training.data import TrainingData
-from bigcat.training.history import History
 
 
 def _takes_batches(estimator: BayesianClassifier) -> bool:
@@ -63,7 +63,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         `bigcat.bayes.AugmentReducePosterior`: ``BayesianClassifier(Laplace(noise="gaussian"))``, or
         ``set_params(method__noise="gaussian")``.
     prior : {"auto", "learned", "gaussian", "horseshoe"} or Prior, default="auto"
-        "learned" is normal with a scale that is learnt from the data, in units of the columns;
+        "learned" is normal with a scale that is learned from the data, in units of the columns;
         "gaussian" is N(0, 1) for every weight and the intercept.  "auto" is "learned" for
         "laplace" and the papers' "gaussian" for their methods.  Options are those of an object,
         such as `bigcat.bayes.GaussianPrior`.
@@ -93,7 +93,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         Training rows of each class.
     evidence_ : float
         Approximate log marginal likelihood, log p(y | X), in nats, of all rows together, for
-        comparing models of one method.  Of "laplace" it is the Laplace approximation at the learnt
+        comparing models of one method.  Of "laplace" it is the Laplace approximation at the learned
         scale of the prior; of the others a lower bound: of the binary regressions, or of the
         classes with augment-reduce.  NaN with a warning where it cannot be computed.
     evidence_reason_ : str or None
@@ -130,12 +130,24 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     (True, (3, 5))
     """
 
-    #: Names of scikit-learn's parameters, with the place of each here.
+    class_count_: np.ndarray
+    averaging_weight_: float
+    evidence_reason_: str | None
+    elbo_: float
+    n_iter_: int
+    _evidence: float
+    _seen: Seen
+
+    #: Names of parameters that other estimators have, with the place of each here.
     moved: ClassVar[dict[str, str]] = {
         "C": "prior=GaussianPrior(scale=sqrt(C))",
         "l2": "prior=GaussianPrior(scale=1 / sqrt(l2))",
         "max_iter": "it in the method: method=IndependentBinary(max_iter=200)",
         "max_epochs": "it in the method: method=AugmentReducePosterior(max_epochs=200)",
+        "n_negatives": "it in the method: method=AugmentReducePosterior(n_negatives=50)",
+        "n_jobs": "n_threads",
+        "verbose": "progress",
+        "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
     }
 
     @explains_unknown
@@ -213,9 +225,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         task = self._task(prior, sample, known)
         given = {"X": X, "y": y, "sample_weight": weights, "classes": known, "groups": numbers}
         checkpointer = checkpoints.checkpointer_for(self, task.random_state, resume, given)
-        self._adopt(method.fit(replace(task, checkpointer=checkpointer)))
-        self.class_count_ = np.bincount(sample.labels, minlength=len(known))
-        validate_data(self, given_X, skip_check_array=True)
+        fitted = method.fit(replace(task, checkpointer=checkpointer))
+        self._adopt(fitted, np.bincount(sample.labels, minlength=len(known)), given_X)
         checkpointer.complete()
         return self
 
@@ -260,11 +271,11 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         weights = inputs.check_weights(sample_weight, X, self)
         sample = TrainingData(X, labels, weights).that_counts()
         task = self._task(prior, sample, known)
-        self._adopt(method.fit_more(task, None if first else self.fitted))
-        rows = np.bincount(sample.labels, minlength=len(known))
-        self.class_count_ = rows if first else getattr(self, "class_count_", 0) + rows
-        if first:
-            validate_data(self, given_X, skip_check_array=True)
+        counts = np.bincount(sample.labels, minlength=len(known))
+        if not first:
+            counts += getattr(self, "class_count_", 0)
+        fitted = method.fit_more(task, None if first else self.fitted)
+        self._adopt(fitted, counts, given_X if first else None)
         return self
 
     def memory_forecast(
@@ -319,7 +330,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
 
     @property
     def fitted(self) -> FittedPosterior:
-        """The posterior and how it came about, with the rows and steps that it was learnt from."""
+        """The posterior and how it came about, with the rows and steps that it was learned from."""
         check_is_fitted(self)
         return FittedPosterior(
             self.posterior_,
@@ -381,22 +392,29 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         needed = self._memory(method, prior, Sizes.of(X, n_classes), X.dtype)
         memory.check(needed, n_classes, X.shape[1], method.memory_remedy(prior))
 
-    def _adopt(self, fitted: FittedPosterior) -> None:
-        """Take over a finished fit: the only place that changes fitted attributes."""
-        q = fitted.posterior
-        self.posterior_ = q
-        self.__dict__.pop("averaging_weight_", None)  # of a fit before, by another method
+    def _adopt(
+        self, fitted: FittedPosterior, counts: np.ndarray | None = None, X: Any = None
+    ) -> None:
+        """Take over a finished fit, in one assignment; only this changes fitted attributes."""
+        q, new = fitted.posterior, shallow_copy(self)
+        new.posterior_ = q
+        for name in ("averaging_weight_", "elbo_"):  # of a fit before, by another method
+            new.__dict__.pop(name, None)
         if q.averaging_weight is not None:
-            self.averaging_weight_: float = q.averaging_weight
-        self.classes_ = q.classes
-        self._evidence: float = fitted.evidence
-        self.evidence_reason_: str | None = fitted.why_no_evidence
-        self.__dict__.pop("elbo_", None)
+            new.averaging_weight_ = q.averaging_weight
+        new.classes_ = q.classes
+        new._evidence = fitted.evidence
+        new.evidence_reason_ = fitted.why_no_evidence
         if fitted.bounds_evidence:
-            self.elbo_: float = fitted.evidence
-        self.history_: History = fitted.history
-        self.n_iter_: int = len(fitted.history)
-        self._seen: Seen = fitted.seen
+            new.elbo_ = fitted.evidence
+        new.history_ = fitted.history
+        new.n_iter_ = len(fitted.history)
+        new._seen = fitted.seen
+        if counts is not None:
+            new.class_count_ = counts
+        if X is not None:
+            validate_data(new, X, skip_check_array=True)
+        self.__dict__ = new.__dict__
 
 
 def _encode(y: np.ndarray, classes: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:

@@ -55,7 +55,7 @@ class PosteriorChecks:
             Of the intervals; the result has others, too, for its plot.
         weights : {"posterior", "prior"}, default="posterior"
             Where true weights come from: they are like those that were fitted, or come from the
-            prior with the scales that were learnt.
+            prior with the scales that were learned.
         random_state : int, RandomState or None, default=None
 
         Returns
@@ -155,7 +155,7 @@ class PosteriorChecks:
         if found is None:
             raise ValueError(
                 f"weights='prior' needs the scales of the prior, and this model (method="
-                f"{method.name!r}, prior={prior!r}) does not hold those that it learnt; take "
+                f"{method.name!r}, prior={prior!r}) does not hold those that it learned; take "
                 "weights='posterior', or fit with method='laplace' or a GaussianPrior"
             )
         return found

@@ -13,8 +13,11 @@ and not the fit.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import math
 import os
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -35,6 +38,9 @@ from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random
 FIT_FILE = "fit.json"
 #: Files of a run that are kept.
 KEPT = 2
+#: Names of all files that a checkpointer makes, complete or not.
+_NAMES = r"fit\.json|run-\d{4,}-\d{6,}\.safetensors"
+_OURS = re.compile(rf"{_NAMES}|\.({_NAMES})\..{{8}}\.tmp")
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,11 +129,11 @@ class FolderCheckpointer(Checkpointer):
         process.remembers = True
         self.process, self.listener, self.last = process, listener, time.monotonic()
         for path in reversed(self._files(self.n_runs)):
-            kept = _read(path)
+            kept = _read(path, self.fit)
             if kept is None:
                 warn_caller(
-                    f"the checkpoint {path} is damaged and is not used; the fit continues from the "
-                    "one before"
+                    f"the checkpoint {path} is damaged or belongs to another fit and is not used; "
+                    "the fit continues from the one before"
                 )
                 continue
             place = Place(*kept.numbers["place"])
@@ -145,10 +151,8 @@ class FolderCheckpointer(Checkpointer):
         self.process = self.listener = None
 
     def complete(self) -> None:
-        found = self._fit_of_folder()
-        assert found is not None
         try:
-            _write_json(self.folder / FIT_FILE, {**found, "complete": True})
+            _write_json(self.folder / FIT_FILE, {**self.content, "complete": True})
         except OSError as error:
             warn_caller(
                 f"could not mark the fit in {self.folder} as complete: {error}; the model is "
@@ -156,6 +160,12 @@ class FolderCheckpointer(Checkpointer):
             )
 
     # The folder
+
+    @property
+    def fit(self) -> str:
+        """Digest of data, parameters and first random state, which is in each file of the fit."""
+        parts = {name: self.content[name] for name in ("identity", "random_state")}
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _fit_of_folder(self) -> dict[str, Any] | None:
         path = self.folder / FIT_FILE
@@ -169,23 +179,27 @@ class FolderCheckpointer(Checkpointer):
         return found
 
     def _begin(self, identity: Identity) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        others = [p for p in self.folder.iterdir() if not _is_ours(p)]
-        if others:
-            raise CheckpointError(
-                f"{self.folder} holds other files, such as {others[0].name}; give checkpoint a "
-                "folder of its own"
-            )
-        remove(self.folder, keep_folder=True)
         start = of_random_state(position(self.random_state))
-        _write_json(
-            self.folder / FIT_FILE,
-            {
-                "identity": identity,
-                "random_state": {**start.numbers, "keys": start.arrays["keys"].tolist()},
-                "complete": False,
-            },
-        )
+        self.content = {
+            "identity": identity,
+            "random_state": {**start.numbers, "keys": start.arrays["keys"].tolist()},
+            "complete": False,
+        }
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            others = [p for p in self.folder.iterdir() if not _is_ours(p)]
+            if others:
+                raise CheckpointError(
+                    f"{self.folder} holds other files, such as {others[0].name}; give checkpoint a "
+                    "folder of its own"
+                )
+            remove(self.folder, keep_folder=True)
+            _write_json(self.folder / FIT_FILE, self.content)
+        except OSError as error:
+            raise CheckpointError(
+                f"could not begin a checkpoint in {self.folder}: {error}; choose another folder, "
+                "or fit without a checkpoint"
+            ) from error
 
     def _go_on(self, identity: Identity, found: dict[str, Any]) -> None:
         changes = differences(found["identity"], identity)
@@ -197,6 +211,7 @@ class FolderCheckpointer(Checkpointer):
                 f"the checkpoint in {self.folder} belongs to another fit: {'; '.join(changes)}; "
                 "restore these, or delete the folder and fit again"
             )
+        self.content = found
         kept = found["random_state"]
         keys = np.array(kept["keys"], np.uint32)
         start = Snapshot({"name": kept["name"], "rest": kept["rest"]}, {"keys": keys})
@@ -204,7 +219,7 @@ class FolderCheckpointer(Checkpointer):
 
     def _files(self, run: int) -> list[Path]:
         """Return the files of a run, the oldest first."""
-        return sorted(self.folder.glob(f"run-{run:04d}-*.safetensors"))
+        return sorted(filter(_is_ours, self.folder.glob(f"run-{run:04d}-*.safetensors")))
 
     def _write(self, place: Place, ended: bool) -> None:
         assert self.process is not None
@@ -220,15 +235,14 @@ class FolderCheckpointer(Checkpointer):
         number = 1 + (int(before[-1].stem.split("-")[2]) if before else 0)
         self.last = time.monotonic()
         try:
-            _write(self.folder, f"run-{self.n_runs:04d}-{number:06d}", kept)
+            _write(self.folder, f"run-{self.n_runs:04d}-{number:06d}", self.fit, kept)
+            for path in before[: max(0, len(before) + 1 - KEPT)]:
+                path.unlink(missing_ok=True)
         except OSError as error:
             warn_caller(
                 f"could not write a checkpoint to {self.folder}: {error}; the fit continues and "
                 f"tries again after {self.every:g} s"
             )
-            return
-        for path in before[: max(0, len(before) + 1 - KEPT)]:
-            path.unlink(missing_ok=True)
 
 
 def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
@@ -252,19 +266,22 @@ def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.name == FIT_FILE or path.suffix == ".tmp" or path.match("run-*.safetensors")
+    return _OURS.fullmatch(path.name) is not None
 
 
-def _write(folder: Path, name: str, kept: Snapshot) -> None:
-    write_tensors(folder / f"{name}.safetensors", {"numbers": kept.numbers}, kept.arrays)
+def _write(folder: Path, name: str, fit: str, kept: Snapshot) -> None:
+    header = {"fit": fit, "numbers": kept.numbers}
+    write_tensors(folder / f"{name}.safetensors", header, kept.arrays)
 
 
-def _read(path: Path) -> Snapshot | None:
-    """Return what was written, or None for a damaged file.
+def _read(path: Path, fit: str) -> Snapshot | None:
+    """Return the state in a file, or None if it is damaged or belongs to another fit.
 
     Arrays are read-only views of the file, since the weights need not fit into memory.
     """
     with contextlib.suppress(OSError, BrokenFileError), open_tensors(path) as file:
+        if file.header.get("fit") != fit:
+            return None
         arrays = {name: file.view(name, verify=True) for name in file.header["tensors"]}
         return Snapshot(file.header["numbers"], arrays)
     return None

@@ -36,8 +36,11 @@ _X_OPTIONS: dict[str, Any] = {
 #: Types that are labels whatever their values: whole numbers, yes and no, texts.  To find that out
 #: takes scikit-learn longer than a small batch is trained on.
 LABEL_KINDS = "iubU"
-#: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them.
-MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e100, 1e12
+#: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them: with
+#: 1e12 the curvature of a posterior is not positive definite any more.
+MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e9, 1e12
+#: Items that an error lists.
+MAX_LISTED = 5
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -64,7 +67,7 @@ def check_for_prediction(estimator: Any, X: Any) -> Any:
 
 
 def _is_ready(X: Any, estimator: Any) -> bool:
-    """Would the checks find nothing to do?  They take longer than a small model's prediction."""
+    """Return True if slow checks can be skipped, which take longer than a small prediction."""
     dense = type(X) is np.ndarray and X.flags.c_contiguous
     if not dense and not (scipy.sparse.issparse(X) and X.format == "csr"):
         return False
@@ -272,8 +275,8 @@ def _one_kind_of_labels(y: Any) -> Any:
 
 
 def check_finite(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Raise with the rows that hold NaN or infinity, and with the columns that have names."""
-    values = X.data if scipy.sparse.issparse(X) else X
+    """Raise with rows and columns that hold NaN or infinity."""
+    values = X.data[: X.indptr[-1]] if scipy.sparse.issparse(X) else X
     if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
         return
     bad = ~np.isfinite(values)
@@ -284,14 +287,14 @@ def check_finite(X: Any, names: Sequence[Any] | None = None) -> None:
     )
     if scipy.sparse.issparse(X):
         rows = np.unique(np.searchsorted(X.indptr, np.flatnonzero(bad), side="right") - 1)
+        columns = np.unique(X.indices[: len(bad)][bad])
     else:
-        rows = np.flatnonzero(bad.any(axis=1))
-    where, remedy = _listed("row", rows), "drop or impute them"
-    if names is not None and not scipy.sparse.issparse(X):
-        columns = np.array([repr(name) for name, odd in zip(names, bad.any(axis=0)) if odd])
-        where += f" of {_listed('column', columns)}"
-        remedy += ", for example by scikit-learn's SimpleImputer"
-    raise ValueError(f"X holds {kinds} in {where}; {remedy}")
+        rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
+    shown = columns if names is None else np.array([repr(names[k]) for k in columns])
+    raise ValueError(
+        f"X holds {kinds} in {_listed('row', rows)} of {_listed('column', shown)}; drop or "
+        "impute them (scikit-learn's SimpleImputer replaces NaN)"
+    )
 
 
 def check_sizes(X: Any) -> None:
@@ -318,9 +321,9 @@ def check_sizes(X: Any) -> None:
     )
 
 
-def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
-    shown = ", ".join(str(i) for i in items[:most])
-    more = f" and {len(items) - most} more" if len(items) > most else ""
+def _listed(noun: str, items: np.ndarray) -> str:
+    shown = ", ".join(str(i) for i in items[:MAX_LISTED])
+    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
     return f"{noun}{'s' if len(items) > 1 else ''} {shown}{more}"
 
 
@@ -336,8 +339,9 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     least, most = float(weights[weights > 0.0].min()), float(weights.max())
     if most > MAX_WEIGHT or least < 1.0 / MAX_WEIGHT:
         raise ValueError(
-            f"sample_weight goes from {least:.3g} to {most:.3g}, and sums of squares of such "
-            "numbers overflow or vanish; divide the weights by their mean"
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and a weight counts rows: fits "
+            f"are accurate from {1.0 / MAX_WEIGHT:g} to {MAX_WEIGHT:g}; divide the weights by "
+            "their mean"
         )
     if most > MAX_WEIGHT_RATIO * least:
         raise ValueError(

@@ -19,6 +19,7 @@ from bigcat.checks import check_whole
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checkpoint_folder import Checkpoint
+from bigcat.estimators.consistency import shallow_copy
 from bigcat.estimators.linear_predictions import LinearPredictions
 from bigcat.estimators.options import explains_unknown, named_part, only_if
 from bigcat.inference import warn_of_separation
@@ -67,7 +68,7 @@ def _check_number(classes: np.ndarray, before: np.ndarray | None, max_classes: i
     check_whole("max_classes", max_classes)
     if len(classes) > max_classes:
         new = classes if before is None else np.setdiff1d(classes, before)
-        shown = ", ".join(map(repr, new[:5].tolist()))
+        shown = ", ".join(map(repr, new[:5].tolist())) or "none"
         raise ValueError(
             f"the model would have {len(classes):,} classes, more than max_classes={max_classes}; "
             f"new are {shown}{' and others' if len(new) > 5 else ''}; look at the labels, or raise "
@@ -204,8 +205,20 @@ class LinearClassifier(LinearPredictions):
     0
     """
 
-    #: Names of parameters that were moved, with their new places.
+    #: Names of parameters that other estimators have, with the place of each here.
     moved: ClassVar[dict[str, str]] = {
+        "C": "l2, which is 1/C",
+        "max_iter": "max_epochs",
+        "n_jobs": "n_threads",
+        "verbose": "progress",
+        "learning_rate": "the solver: solver=AdaGrad(learning_rate=0.1)",
+        "batch_size": "the solver: solver=AdaGrad(batch_size=128)",
+        "init": "the solver: solver=AdaGrad(init='zero')",
+        "tol": "its part: solver=LBFGS(tol=1e-6) or early_stopping=EarlyStopping(tol=1e-3)",
+        "n_negatives": "the sampler: sampler=Uniform(n_negatives=32)",
+        "validation_fraction": "early_stopping=EarlyStopping(validation_fraction=0.1)",
+        "n_iter_no_change": "early_stopping=EarlyStopping(patience=5)",
+        "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
         "callbacks": "progress, which takes functions: progress=[function]",
         "warm_start": "it in fit: fit(X, y, warm_start=True)",
     }
@@ -328,8 +341,7 @@ class LinearClassifier(LinearPredictions):
                 callbacks=self._callbacks(checkpointer),
             )
         except InterruptedFit as interruption:
-            self._adopt(interruption.result, classes, bound, counts)
-            validate_data(self, given_X, skip_check_array=True)
+            self._adopt(interruption.result, classes, bound, counts, given_X)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
         except DivergedFit as divergence:
             if divergence.result is not None:
@@ -339,8 +351,7 @@ class LinearClassifier(LinearPredictions):
             raise
         if parameters.method is None:
             result.solver_state = None  # `partial_fit` updates the model that was selected
-        self._adopt(result, classes, bound, counts)
-        validate_data(self, given_X, skip_check_array=True)
+        self._adopt(result, classes, bound, counts, given_X)
         if self.l2 == 0 and not plan.first.parts.solver.stochastic:
             warn_of_separation(self.linear_model(), sample.X, sample.labels)
         checkpointer.complete()
@@ -351,8 +362,7 @@ class LinearClassifier(LinearPredictions):
     ) -> LinearClassifier:
         """Return another fitted estimator with these parameters, for an error."""
         other: LinearClassifier = clone(self)
-        other._adopt(result, classes, bound, counts)
-        validate_data(other, X, skip_check_array=True)
+        other._adopt(result, classes, bound, counts, X)
         return other
 
     def _how_to_go_on(self) -> str:
@@ -452,9 +462,8 @@ class LinearClassifier(LinearPredictions):
         bound = bound_of(config.parts.bound, parameters.method is None)
         if past is not None:
             counts = counts + past.counts
-        self._adopt(result, known, bound, counts, append=not first)
-        if first:
-            validate_data(self, given_X, skip_check_array=True)
+        columns = given_X if first else None
+        self._adopt(result, known, bound, counts, columns, append=not first)
         return self
 
     def memory_forecast(
@@ -550,23 +559,28 @@ class LinearClassifier(LinearPredictions):
         classes: np.ndarray,
         bound: Bound,
         counts: np.ndarray,
+        X: Any = None,
         append: bool = False,
     ) -> None:
-        """Take over a finished fit: the only place that changes fitted attributes."""
+        """Take over a finished fit, in one assignment; only this changes fitted attributes."""
         if append:
             for row in result.history:
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
-        self.class_count_ = counts
-        self.classes_ = classes
-        self._set_weights(result.weights)
-        self.intercept_ = result.intercept
+        new = shallow_copy(self)
+        new.class_count_ = counts
+        new.classes_ = classes
+        new._set_weights(result.weights)
+        new.intercept_ = result.intercept
         before = self.history_ if append else []
         rows, forecast = [*before, *result.history], result.history.forecast_seconds
-        self.history_ = History(rows, forecast_seconds=forecast)
-        self.selection_: Selection = result.selection or Selection(())
-        self.n_iter_: int = len(self.history_)
-        self._solver_state = result.solver_state
-        self.bound_ = bound
-        self.exact_classes_ = classes[result.exact_classes]
-        self._keep_model()
+        new.history_ = History(rows, forecast_seconds=forecast)
+        new.selection_ = result.selection or Selection(())
+        new.n_iter_ = len(new.history_)
+        new._solver_state = result.solver_state
+        new.bound_ = bound
+        new.exact_classes_ = classes[result.exact_classes]
+        new._keep_model()
+        if X is not None:
+            validate_data(new, X, skip_check_array=True)
+        self.__dict__ = new.__dict__

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bigcat import noise as noises
 from bigcat.bounds import Bound
 from bigcat.estimators import inputs
+from bigcat.estimators.consistency import consistent
 from bigcat.estimators.names import class_numbers, feature_names
 from bigcat.estimators.options import WithParts
 from bigcat.inference import (
@@ -47,6 +48,8 @@ class LinearPredictions(ClassifierMixin, WithParts):
     embedding_: np.ndarray
     class_embedding_: np.ndarray
     history_: History
+    selection_: Selection
+    n_iter_: int
 
     def __getattr__(self, name: str) -> Any:
         """Return `coef_` of a small model of low rank; raise AttributeError for anything else."""
@@ -63,6 +66,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
             )
         return self.__getattribute__(name)  # raises once more, with its own reason
 
+    @consistent
     def decision_function(self, X: Any) -> np.ndarray:
         """Return scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
         X = inputs.check_for_prediction(self, X)
@@ -71,12 +75,14 @@ class LinearPredictions(ClassifierMixin, WithParts):
             scores = scores[:, 1] - scores[:, 0]
         return scores
 
+    @consistent
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""
         X = inputs.check_for_prediction(self, X)
         labels: np.ndarray = self.classes_[self.linear_model().best(X)]
         return labels
 
+    @consistent
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
@@ -88,17 +94,20 @@ class LinearPredictions(ClassifierMixin, WithParts):
             return float(np.average(right, weights=inputs.check_weights(sample_weight, X, self)))
         return float(super().score(X, y, sample_weight))
 
+    @consistent
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return log-probabilities of all classes, (n, n_classes)."""
         X = inputs.check_for_prediction(self, X)
         return self.linear_model().log_proba(X)
 
+    @consistent
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return probabilities of all classes, (n, n_classes); rows add up to one."""
         log_probabilities = self.predict_log_proba(X)
         np.exp(log_probabilities, out=log_probabilities)
         return log_probabilities
 
+    @consistent
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """Return the `k` most probable classes of each row, without an (n, K) array.
 
@@ -111,11 +120,13 @@ class LinearPredictions(ClassifierMixin, WithParts):
         columns, log_probabilities = self.linear_model().top_k(X, k)
         return self.classes_[columns], log_probabilities
 
+    @consistent
     def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
         """Return the log-probability of one class per row, (n,)."""
         X, labels = self._check_pairs(X, y)
         return self.linear_model().log_proba_of(X, labels)
 
+    @consistent
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
         """Return the bound of the fit on `log_proba_of`, at the best local parameters, (n,).
 
@@ -138,6 +149,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
 
     # Classical inference
 
+    @consistent
     def summary(
         self,
         X: Any,
@@ -188,6 +200,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         fit, _ = self._likelihood_fit(X, y, sample_weight, base, robust)
         return fit.table(self.classes_, names, level)
 
+    @consistent
     def marginal_effects(
         self,
         X: Any,

@@ -35,25 +35,8 @@ def only_if(check: Callable[[Estimator], bool]) -> Callable[[Function], Function
     return decorate
 
 
-#: Places of settings that are not parameters.
-ELSEWHERE = {
-    "learning_rate": "the solver: solver=AdaGrad(learning_rate=0.1)",
-    "batch_size": "the solver: solver=AdaGrad(batch_size=128)",
-    "init": "the solver: solver=AdaGrad(init='zero')",
-    "tol": "its part: solver=LBFGS(tol=1e-6) or early_stopping=EarlyStopping(tol=1e-3)",
-    "n_negatives": "the sampler: sampler=Uniform(n_negatives=32)",
-    "validation_fraction": "early_stopping=EarlyStopping(validation_fraction=0.1)",
-    "n_iter_no_change": "early_stopping=EarlyStopping(patience=5)",
-    "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
-    "C": "l2, which is 1/C",
-    "max_iter": "max_epochs",
-    "n_jobs": "n_threads",
-    "verbose": "progress",
-}
-
-
 def explains_unknown(init: Function) -> Function:
-    """Make a constructor name the place of a parameter that it does not have."""
+    """Make a constructor name the place of a parameter in `moved` of its class."""
 
     @functools.wraps(init)
     def explained(self: Any, *args: Any, **parameters: Any) -> None:
@@ -65,9 +48,8 @@ def explains_unknown(init: Function) -> Function:
 
 def _check_known(estimator: Any, parameters: Mapping[str, Any]) -> None:
     kind: Any = type(estimator)
-    elsewhere = ELSEWHERE | getattr(kind, "moved", {})
-    for name in parameters.keys() & elsewhere.keys() - set(_parameter_names(kind)):
-        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {elsewhere[name]}")
+    for name in parameters.keys() & kind.moved.keys():
+        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {kind.moved[name]}")
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from bigcat.bayes.posterior import HOW, GaussianPosterior
 from bigcat.checks import check_whole
 from bigcat.estimators import inputs
+from bigcat.estimators.consistency import consistent
 from bigcat.estimators.names import class_numbers, column_numbers, feature_names
 from bigcat.inference import (
     ResultsTable,
@@ -34,17 +35,20 @@ class PosteriorPredictions:
     classes_: np.ndarray
     history_: History
 
+    @consistent
     def predict(self, X: Any, posterior: str = "averaged") -> np.ndarray:
         """Return the most probable class of each row."""
         X = self._check_for_prediction(X, posterior)
         labels: np.ndarray = self.classes_[self.posterior_.best(X, posterior)]
         return labels
 
+    @consistent
     def predict_log_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
         """Return log-probabilities of all classes, (n, n_classes)."""
         X = self._check_for_prediction(X, posterior)
         return self.posterior_.log_proba(X, posterior)
 
+    @consistent
     def predict_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
         """Return probabilities of all classes, (n, n_classes); rows add up to one.
 
@@ -59,6 +63,7 @@ class PosteriorPredictions:
         np.exp(log_probabilities, out=log_probabilities)
         return log_probabilities
 
+    @consistent
     def predict_top_k(
         self, X: Any, k: int = 5, posterior: str = "averaged"
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -73,6 +78,7 @@ class PosteriorPredictions:
         columns, log_probabilities = self.posterior_.top_k(X, k, posterior)
         return self.classes_[columns], log_probabilities
 
+    @consistent
     def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "averaged") -> np.ndarray:
         """Return the log-probability of one class per row, (n,)."""
         X = self._check_for_prediction(X, posterior)
@@ -83,6 +89,7 @@ class PosteriorPredictions:
 
     # Intervals
 
+    @consistent
     def predict_interval(
         self,
         X: Any,
@@ -115,6 +122,7 @@ class PosteriorPredictions:
         X = self._check_for_prediction(X)
         return self.posterior_.predict_interval(X, level, n_draws, random_state)
 
+    @consistent
     def log_odds_interval(
         self,
         X: Any,
@@ -156,6 +164,7 @@ class PosteriorPredictions:
 
     # The weights as a table
 
+    @consistent
     def summary(
         self,
         classes: ArrayLike | None = None,
@@ -216,9 +225,10 @@ class PosteriorPredictions:
             top=top,
             level=level,
             base=None if base is None else int(self._class_numbers("base", [base])[0]),
-            choice=self.history_.choice,
+            selection=self.history_.selection,
         )
 
+    @consistent
     def marginal_effects(
         self,
         X: Any,
@@ -280,6 +290,7 @@ class PosteriorPredictions:
             title="Average marginal effects",
         )
 
+    @consistent
     def to_arviz(
         self,
         X: Any = None,
@@ -314,9 +325,9 @@ class PosteriorPredictions:
         ['posterior', 'log_likelihood', 'sample_stats', 'observed_data']
         """
         check_is_fitted(self)
-        q, choice = self.posterior_, self.history_.choice or {}
+        q, selection = self.posterior_, self.history_.selection or {}
         kept = q.covariance_form.n_kept
-        n_chains = 1 if kept is None else choice.get("chains", 1)
+        n_chains = 1 if kept is None else selection.get("chains", 1)
         weights = q.sample(kept or n_draws, random_state)
         log_likelihood = labels = None
         if X is not None and y is not None:
@@ -333,7 +344,7 @@ class PosteriorPredictions:
             feature_names(self, q.intercept),
             log_likelihood=log_likelihood,
             labels=labels,
-            acceptance=None if kept is None else choice.get("acceptance"),
+            acceptance=None if kept is None else selection.get("acceptance"),
         )
 
     def _class_numbers(self, parameter: str, labels: ArrayLike) -> np.ndarray:

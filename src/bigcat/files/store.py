@@ -1,7 +1,8 @@
 """Model files: saving, loading and checking them.
 
 `docs/model-files.md` describes the file.  Loading runs no code from it and reads no other file.
-Digests tell damage; since anybody can compute them, all that later code relies on is checked too.
+Digests reveal damage.  They do not prove an author, so all values that later code relies on are
+checked too.
 """
 
 from __future__ import annotations
@@ -411,8 +412,8 @@ def _selection(model: Any) -> list[dict[str, Any]] | None:
     """Return what a fit selected as rows of plain values; None where nothing was selected."""
     if hasattr(model, "selection_"):
         return [_without_seconds(model.selection_.to_dict())]
-    choice = getattr(getattr(model, "history_", None), "choice", None)
-    return None if choice is None else [_without_seconds(choice)]
+    selection = getattr(getattr(model, "history_", None), "selection", None)
+    return None if selection is None else [_without_seconds(selection)]
 
 
 def _restore_selection(model: Any, rows: list[dict[str, Any]] | None) -> None:
@@ -422,4 +423,4 @@ def _restore_selection(model: Any, rows: list[dict[str, Any]] | None) -> None:
     if hasattr(model, "selection_"):
         model.selection_ = Selection.from_dict(rows[0])
     else:
-        model.history_.choice = rows[0]
+        model.history_.selection = rows[0]

@@ -20,14 +20,14 @@ from bigcat._warnings import warn_caller
 from bigcat.inference.table import ResultsTable, wald_columns
 from bigcat.linear import LinearModel
 
-#: Contrasts above which their curvature, a matrix of so many rows and columns, is not formed.
+#: Maximal number of contrasts whose curvature, a matrix with a row for each, is formed.
 MAX_PARAMETERS = 4_000
-#: Numbers that a temporary of blocks of rows may hold.
+#: Maximal size of temporary arrays of a block of rows.
 BLOCK = 1 << 22
 #: Newton's method stops when half its decrement, in nats, is smaller than this.
 DECREMENT = 1e-10
 MAX_STEPS = 100
-#: Nats per parameter by which a fit may miss the maximum before the user is told.
+#: Nats per parameter by which a fit may miss the maximum without a warning.
 MAX_GAP = 0.05
 
 SEPARATED = (

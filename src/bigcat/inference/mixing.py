@@ -47,7 +47,7 @@ class Mixing:
         return cls(acceptance, float(r_hat(seen).max()), float(ess_bulk(seen).min()))
 
     def as_dict(self) -> dict[str, float]:
-        """Return the known figures, for ``history_.choice``."""
+        """Return the known figures, for ``history_.selection``."""
         every = {name: float(getattr(self, name)) for name in NAMES}
         return {name: value for name, value in every.items() if not np.isnan(value)}
 
@@ -116,7 +116,7 @@ def _r_hat(values: Floats) -> Floats:
 
 
 def _effective_size(values: Floats) -> Floats:
-    """By Geyer's initial sequence: sums of two autocorrelations, as long as they fall above 0."""
+    """Return the ESS by Geyer's initial monotone sequence of pairs of autocorrelations."""
     n, n_chains = values.shape[:2]
     powers = np.abs(np.fft.rfft(values - values.mean(axis=0), 2 * n, axis=0)) ** 2
     covariances = np.fft.irfft(powers, axis=0)[:n].mean(axis=1) / n

@@ -26,7 +26,7 @@ def summarise(
     top: int | None = None,
     level: float = 0.9,
     base: int | None = None,
-    choice: Mapping[str, Any] | None = None,
+    selection: Mapping[str, Any] | None = None,
 ) -> ResultsTable:
     """Return the table of some weights, class by class.
 
@@ -43,8 +43,8 @@ def summarise(
         Of the intervals.
     base : int, optional
         Number of the class whose weights are taken off.
-    choice : mapping, optional
-        ``history_.choice``, with the number of chains and how they have mixed.
+    selection : mapping, optional
+        ``history_.selection``, with the number of chains and how they have mixed.
     """
     tails, ends = tails_of(level), quantile_names(level)
     if classes is None:
@@ -82,7 +82,7 @@ def summarise(
     if base is not None and posterior.odds_are_scores:
         with np.errstate(over="ignore"):
             table["odds_ratio"] = np.exp(mean)
-    kept, n_chains = posterior.covariance_form.n_kept, (choice or {}).get("chains")
+    kept, n_chains = posterior.covariance_form.n_kept, (selection or {}).get("chains")
     if kept is not None:
         table["sign_probability"] = np.empty(len(mean))
         if n_chains:
@@ -100,8 +100,8 @@ def summarise(
     figures: dict[str, Any] = {}
     if base is not None:
         figures["base"] = posterior.classes[base : base + 1].tolist()[0]
-    if kept is not None and choice is not None:
-        figures |= {name: choice[name] for name in MIXING if name in choice}
+    if kept is not None and selection is not None:
+        figures |= {name: selection[name] for name in MIXING if name in selection}
     return ResultsTable(table, figures=figures)
 
 
@@ -113,7 +113,7 @@ def _of_classes(
     tails: Floats,
     base: int | None,
 ) -> tuple[np.ndarray, np.ndarray, Floats]:
-    """Class numbers, columns, and (mean, sd, low, high) of the surest weights of some classes."""
+    """Return classes, columns, and (mean, sd, low, high) of the most certain weights."""
     form, shape = q.covariance_form, (len(classes), len(columns))
     mean = q.mean[classes][:, columns]
     if base is not None:

@@ -30,7 +30,7 @@ MIN_SHARE = 0.2
 MIN_COSINE, MIN_ERRORS = 0.05, 4.0
 #: Columns of the sketch in which rows are compared.
 SKETCH_COLUMNS = 32
-#: Rows for the quartiles that dense columns are scaled by; columns with so few values are grades.
+#: Rows for the quartiles that scale dense columns; maximal number of values of a column of grades.
 QUARTILE_ROWS, MAX_GRADES = 1_000, 16
 #: Maximum number of equal rows, or of near-duplicates of a row; more of them repeat by nature.
 MAX_COPIES = 16

@@ -1,4 +1,4 @@
-"""Pictures of a fit, of its predictions and of what it learned, as matplotlib axes.
+"""Charts of a fit, of its predictions and of its weights, as matplotlib axes.
 
 Each function draws on the axes that you give as ``ax``, or on new ones, and returns them;
 ``bigcat.plots.save(axes, path)`` writes the picture.  They need matplotlib:

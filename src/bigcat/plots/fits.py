@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Points up to which a curve shows each of them.
-FEW_POINTS = 40
+MAX_MARKED_POINTS = 40
 
 
 def history(
@@ -60,7 +60,7 @@ def history(
     if not np.isfinite(bound).any():  # an estimator's objective is on another scale
         bound, name = _column(rows, "log_likelihood"), "log-likelihood, training rows"
     held_out = _column(rows, "validation_log_likelihood")
-    marker = "o" if len(places) <= FEW_POINTS else ""
+    marker = "o" if len(places) <= MAX_MARKED_POINTS else ""
     style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.8}
     for number, fit in enumerate(_fits(rows)):  # one curve each; the first has the label
         shown = (lambda text: text) if number == 0 else (lambda text: None)
@@ -140,7 +140,7 @@ def learning_curves(
                 values[fit],
                 color=COLOURS[number % len(COLOURS)],
                 linestyle=LINES[number // len(COLOURS) % len(LINES)],
-                marker="o" if len(places) <= FEW_POINTS else "",
+                marker="o" if len(places) <= MAX_MARKED_POINTS else "",
                 markersize=4,
                 linewidth=1.8,
                 label=None if place else str(name),
@@ -165,7 +165,7 @@ def _column(rows: Any, name: str) -> np.ndarray:
 
 
 def _bottom(bound: np.ndarray, held_out: np.ndarray, baseline: float | None) -> float | None:
-    """Lower end of the picture: a bound that starts far below may enter through it."""
+    """Return the lower end of the axis; a bound that starts far below is cut off."""
     ends = [curve[np.isfinite(curve)] for curve in (bound, held_out)]
     values = np.concatenate(ends)
     if baseline is not None:

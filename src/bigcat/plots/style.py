@@ -22,13 +22,11 @@ SIZE = (7.0, 4.2)
 
 
 def require_matplotlib() -> None:
-    """Raise, with what to install, where matplotlib is missing."""
+    """Raise ImportError with an installation hint if matplotlib is missing."""
     require("matplotlib", "drawing needs", "plot")
 
 
-def prepared(
-    ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE, grid: bool = True
-) -> Axes:
+def prepared(ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> Axes:
     """Return the given axes, or those of a new figure, in the style of bigcat."""
     require_matplotlib()
     if ax is None:
@@ -39,8 +37,7 @@ def prepared(
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(color=GRID, linewidth=0.8)
+    ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     return ax
 

@@ -1,4 +1,4 @@
-"""A page about a model: what it is, how good and how honest it is, what it confuses and learned."""
+"""A page about a model: its quality, calibration, confusions and features."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ EXAMPLE_FEATURES = 10
 #: Columns of a learning curve; methods of `bigcat.bayes` may have none of them.
 CURVES = ("bound", "log_likelihood", "validation_log_likelihood")
 
-#: Probabilities whose intervals are looked at.
+#: Maximal number of probabilities whose intervals are computed.
 INTERVALS = 1 << 20
 
 Section = dict[str, Any]
@@ -72,7 +72,7 @@ class Source:
 
     @cached_property
     def rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """X, y and the numbers of the rows that are looked at."""
+        """X, y and the numbers of the rows that are used."""
         X, y = rows_and_labels_of(self.X, self.y)
         X, y = X.tocsr() if hasattr(X, "tocsr") else X, np.asarray(y)
         numbers = np.arange(len(y))
@@ -144,11 +144,11 @@ def _model(source: Source) -> Section:
                 weight = f"stacking weight {candidate.weight:.2f}"
                 rows.append((candidate.name, f"{weight}; {settings}"))
         rows.append(("selection", selection.reason))
-    choice = getattr(model.history_, "choice", None) or {}
+    posterior = getattr(model.history_, "selection", None) or {}
     rows += [
-        (name, str(choice[name]))
+        (name, str(posterior[name]))
         for name in ("noise", "bound", "sampler", "solver", "covariance", "prior", "reason")
-        if choice.get(name) is not None
+        if posterior.get(name) is not None
     ]
     rows += [(str(name), str(value)) for name, value in source.facts.items()]
     rows.append(("written by", f"bigcat {__version__}, Python {platform.python_version()}"))
@@ -210,6 +210,7 @@ def _honesty(source: Source) -> Section:
         "first": metrics.reliability(rows.confidence(), rows.hit()),
         "best": metrics.reliability(rows.confidence(k), rows.hit(k)),
         "k": k,
+        "stacking": _stacking(source),
         "sharpness": float(rows.confidence().mean()),
         "accuracy": float(rows.hit().mean()),
         "edges": edges,
@@ -217,6 +218,19 @@ def _honesty(source: Source) -> Section:
         "quantiles": {
             share: float(np.quantile(rows.log_proba, share)) for share in (0.05, 0.25, 0.5, 0.75)
         },
+    }
+
+
+def _stacking(source: Source) -> Section:
+    """Return calibration errors on validation rows, of candidates and of the stacked model."""
+    selection = getattr(source.model, "selection_", None)
+    if selection is None or np.isnan(selection.calibration_error):
+        return {"missing": "The fit stacked no candidates of a softmax."}
+    alone = {one.name: one.calibration_error for one in selection.candidates}
+    return {
+        "alone": {name: error for name, error in alone.items() if not np.isnan(error)},
+        "stacked": selection.calibration_error,
+        "rows": selection.n_validation_rows,
     }
 
 
@@ -263,7 +277,7 @@ def _confusions(source: Source) -> Section:
     pairs = inspection.confusions(model, rows, top=PAIRS)
     for pair in pairs:
         pair["examples"] = [
-            {"row": int(numbers[i]), "features": _words(source, X[i : i + 1])}
+            {"row": int(numbers[i]), "features": _example(source, X[i : i + 1], pair)}
             for i in pair["examples"]
         ]
     predicted = np.bincount(rows.predicted, minlength=len(model.classes_))
@@ -272,11 +286,32 @@ def _confusions(source: Source) -> Section:
     never = never[np.argsort(-seen[never], kind="stable")]
     return {
         "pairs": pairs,
+        "contributions": not scipy.sparse.issparse(X),
         "wrong": int((~rows.hit()).sum()),
         "never_count": len(never),
         "never": [(model.classes_[k], int(seen[k])) for k in never[:NEVER]],
         "seen": int((seen > 0).sum()),
     }
+
+
+def _example(source: Source, row: Any, pair: dict[str, Any]) -> str:
+    """Return the words of a sparse row, and what speaks most for the mistake in a dense one."""
+    if scipy.sparse.issparse(row):
+        return _words(source, row)
+    found = inspection.explain(
+        source.model,
+        row,
+        pair["predicted"],
+        pair["truth"],
+        top=EXAMPLE_FEATURES,
+        feature_names=source.names,
+    )
+    words = [
+        f"{one['feature']} = {one['value']:.3g} ({one['contribution']:+.2g})"
+        for one in found["features"]
+        if one["contribution"] > 0.0
+    ]
+    return ", ".join(words) or "the intercepts alone"
 
 
 def _words(source: Source, row: Any) -> str:

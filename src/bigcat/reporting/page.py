@@ -182,6 +182,15 @@ def _honesty(section: Section) -> str:
         f"{section['sharpness']:.3f}, and is right in {section['accuracy']:.3f} of the rows. "
         f"The expected calibration error is {first['ece']:.3f}."
     )
+    stacking = section["stacking"]
+    if "missing" not in stacking:
+        alone = ", ".join(
+            f"{escape(name)} {error:.3f}" for name, error in stacking["alone"].items()
+        )
+        said += (
+            f" On the {stacking['rows']:,} validation rows of the fit it was {alone} before "
+            f"stacking, and {stacking['stacked']:.3f} after it."
+        )
     text = f"<p>{said}</p>" + '<div class="pair">' + _reliability(first, 1)
     if section["k"] > 1:
         text += _reliability(best, section["k"])
@@ -251,7 +260,13 @@ def _confusions(section: Section) -> str:
         + "</ul></li>"
         for p in pairs[:10]
     )
-    text = chart + f"<h3>Rows as examples</h3><ul>{examples}</ul>"
+    head = "<h3>Rows as examples</h3>"
+    if section["contributions"]:
+        head += (
+            "<p>Features that speak for the predicted class, with their contribution to its score "
+            "over that of the true class.</p>"
+        )
+    text = chart + f"{head}<ul>{examples}</ul>"
     if section["never_count"]:
         names = ", ".join(f"{escape(str(name))} ({n:,})" for name, n in section["never"])
         more = section["never_count"] - len(section["never"])

@@ -64,7 +64,7 @@ def _tables(indptr, indices, counted, row_labels, n_features, n_classes, n):
             slots = np.full(first_slot[n_features], _FREE)
         for f in range(n_features):
             n_found = _tally(labels, first_label[f], first_label[f + 1], number, entries)
-            # Twice its classes at least, and so many that all find a place.
+            # At least twice its classes, and enough that all find a place.
             size, stuck = n_slots[f], n_found > 0
             while stuck:
                 if not filling:

@@ -1,4 +1,4 @@
-"""Models for serving: ONNX files, and the best classes without a look at all of them."""
+"""Models for serving: ONNX files, and search for the best classes."""
 
 from bigcat.serving.index import TopKIndex
 from bigcat.serving.onnx import require_onnx, save_onnx

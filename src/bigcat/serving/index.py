@@ -1,4 +1,4 @@
-"""The best classes without a look at all of them: search in a graph of neighbours.
+"""Approximate search for the best classes, in a graph of neighbours.
 
 Scores are inner products of ``[h, 1]`` with ``[v_k, b_k]``.  One more coordinate gives all class
 vectors the same length, and the best classes are then those nearest to ``[h, 1, 0]`` (Bachrach et
@@ -43,11 +43,12 @@ class TopKIndex:
     ----------
     model : LinearClassifier, or pipeline that ends in one
         Fitted, of low rank, or of full rank with at most 2,048 features.  The index does not follow
-        when the model is fitted on.
+        further fits of the model.
     connectivity : int, default=16
         Neighbours that a class has in the graph.
     build_expansion : int, default=128
-        Candidates for them that are looked at.
+        Candidates for these neighbours that the construction compares.  More of them find better
+        neighbours, in a longer time.
     expansion : int, default=128
         Candidates that a search keeps.
     n_threads : int or None, default=None
@@ -129,7 +130,7 @@ class TopKIndex:
         ----------
         model : LinearClassifier
         X : array or CSR matrix
-            Rows like those that will be asked for, as many as will come at a time.
+            Rows like those of later requests, as many as arrive at a time.
         recall : float, default=0.95
         k : int, default=5
         **settings :
@@ -178,7 +179,7 @@ class TopKIndex:
 
     @property
     def expansion(self) -> int:
-        """Candidates that a search keeps; may be set anew, the graph stays as it is."""
+        """Candidates that a search keeps; may be changed without building the graph again."""
         return int(self._index.expansion_search)
 
     @expansion.setter

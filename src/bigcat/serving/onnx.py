@@ -33,7 +33,7 @@ OPSET = 13
 
 
 def require_onnx() -> None:
-    """Raise, with what to install, where onnx is missing."""
+    """Raise ImportError with an installation hint if onnx is missing."""
     require("onnx", "ONNX files need", "onnx")
 
 

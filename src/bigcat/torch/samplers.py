@@ -1,4 +1,4 @@
-"""Which classes a step visits besides the labels, drawn on the device of the head.
+"""Samplers of the classes that a step visits besides the labels, on the device of the head.
 
 A draw costs as much as the classes drawn, not as the classes that exist: no array of the size
 of all classes is read or written, and nothing is sent to the host.

@@ -11,7 +11,7 @@ from bigcat.rows import ColumnScaling, SparseColumnScaling
 
 #: Number of rows up to which each is predicted once, by a fit without its fold.
 MAX_ROWS_OF_FOLDS = 10_000
-#: Identical rows count as duplicates up to so many of them; more are a category.
+#: Maximal number of identical rows that count as duplicates; more are a category.
 MAX_DUPLICATES = 8
 
 
@@ -64,9 +64,9 @@ class TrainingData(NamedTuple):
 def without_duplicates(data: TrainingData) -> TrainingData:
     """Merge duplicates of small data: a row twice is a row of weight 2, in every split.
 
-    Rows that are equal because there is little to tell, such as the one category of each, are no
-    duplicates: they are many, or their labels differ.  The order of what is left depends on the
-    values alone.
+    Rows that are equal because they have few features, such as one category each, are not
+    duplicates: they are many, or their labels differ.  The order of the merged rows depends on
+    their values alone.
     """
     n = data.n_rows
     if n > MAX_ROWS_OF_FOLDS or data.groups is not None:

@@ -435,18 +435,22 @@ def candidate_results(
     rows: TrainingData | None = None,
 ) -> list[CandidateResult]:
     """Return a row per candidate; NaN in `weights` stands for one that diverged."""
-    values = iter(() if stacked is None else stacked.alone)
+    values = iter(() if stacked is None else zip(stacked.alone, stacked.calibration_errors))
     found = []
     for candidate, weight, took in zip(candidates, weights, seconds):
-        mean, error = np.nan, np.nan
+        mean, error, calibration = np.nan, np.nan, np.nan
         if rows is not None and not np.isnan(weight):
-            of_rows = next(values)
+            of_rows, calibration = next(values)
             mean, error = float(rows.mean(of_rows)), rows.standard_error(of_rows)
         settings = candidate.config.settings()
         if candidate.in_pairs:
             settings["in_pairs"] = True
         weight = 0.0 if np.isnan(weight) else float(weight)
-        found.append(CandidateResult(candidate.name, mean, error, weight, float(took), settings))
+        found.append(
+            CandidateResult(
+                candidate.name, mean, error, weight, float(took), settings, float(calibration)
+            )
+        )
     return found
 
 
@@ -464,6 +468,7 @@ def selection_of(
             "frequency_weight": stacked.frequency_weight,
             "log_likelihood": rows.mean(stacked.log_likelihoods),
             "standard_error": rows.standard_error(stacked.log_likelihoods),
+            "calibration_error": float(stacked.calibration_errors[-1]),
             "frequency_log_likelihood": rows.mean(stacked.of_frequencies),
             "n_validation_rows": rows.n_rows,
         }

@@ -29,7 +29,7 @@ from bigcat.training.snapshot import Snapshot
 from bigcat.training.stacking import max_rows_scored
 from bigcat.training.state import State, initial_weights
 
-#: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
+#: Maximal scores per measurement of the training log-likelihood, and minimal number of rows.
 MAX_SCORES_PER_LOOK, MIN_ROWS_PER_LOOK = 1 << 22, 100
 
 #: Largest weights of the last finite epoch, in bytes, that are kept for a fit that diverges.
@@ -400,7 +400,7 @@ class Fit:
 
 
 def rows_per_look(n_classes: int, products_per_score: int = 1) -> int:
-    """Return how many training rows a look at the log-likelihood takes."""
+    """Return the number of training rows on which the log-likelihood is measured."""
     return max(MAX_SCORES_PER_LOOK // products_per_score // n_classes, MIN_ROWS_PER_LOOK)
 
 
@@ -409,5 +409,5 @@ def _log_likelihood(model: LinearModel, sample: TrainingData | None) -> float:
 
 
 def _some(n: int, most: int) -> np.ndarray:
-    """Return rows to look at: the same for any `random_state`, so that fits do not change."""
+    """Return rows to measure on, independent of `random_state`, so that fits do not change."""
     return np.sort(np.random.RandomState(0).permutation(n)[:most])

@@ -24,16 +24,28 @@ def _cell(value: Any) -> str:
 class History(list[dict[str, Any]]):
     """List of one dict per epoch; a column's name as index gives that column as an array.
 
-    Columns: ``stage`` ("fit", or "validation" for the fit of a candidate without the validation
-    rows and "refit" for its fit to all rows), ``candidate``, ``epoch`` (from 1 in each of these),
-    ``seconds`` (of training, cumulative), ``compile_seconds`` (apart, not in ``seconds``),
-    ``objective`` (what is maximised, mean per row as estimated during the epoch), ``bound`` (the
-    same where it is a bound, NaN for an estimator), ``log_likelihood`` (for an estimator, whose
-    objective is on another scale: the true one of up to 4 million / K training rows after the
-    epoch; NaN for a bound), ``validation_log_likelihood`` (mean per row; NaN where no validation
-    set was given).  ``forecast_seconds`` is what the first four seconds of the first of these fits,
-    or its first epoch if that was shorter, said of all its epochs; None for solvers that do not go
-    by rows.
+    Attributes
+    ----------
+    selection : dict or None
+        For a posterior: its form, the reason, and diagnostics of its draws.
+    forecast_seconds : float or None
+        Forecast for all epochs of the first fit, from its first four seconds, or from its first
+        epoch if that was shorter; None for solvers without stochastic passes.
+
+    Notes
+    -----
+    The columns are
+
+    - ``stage``: "fit"; with several candidates "validation" for a fit without the validation rows,
+      and "refit" for a fit to all rows;
+    - ``candidate`` and ``epoch``: name of the candidate, and the epoch from 1 in each of its fits;
+    - ``seconds`` and ``compile_seconds``: seconds of training so far, and apart from these seconds
+      of compilation;
+    - ``objective``: the maximised value, mean per row as estimated in the epoch;
+    - ``bound``: the same where it is a bound; NaN for an estimator;
+    - ``log_likelihood``: for an estimator, whose objective is on another scale, the true mean of up
+      to 4 million / K training rows after the epoch; NaN for a bound;
+    - ``validation_log_likelihood``: mean per row; NaN without a validation set.
 
     Examples
     --------
@@ -51,11 +63,11 @@ class History(list[dict[str, Any]]):
     def __init__(
         self,
         rows: Iterable[dict[str, Any]] = (),
-        choice: dict[str, Any] | None = None,
+        selection: dict[str, Any] | None = None,
         forecast_seconds: float | None = None,
     ) -> None:
         super().__init__(rows)
-        self.choice = choice
+        self.selection = selection
         self.forecast_seconds = forecast_seconds
 
     def __repr__(self) -> str:
@@ -80,8 +92,8 @@ class History(list[dict[str, Any]]):
     def _title(self) -> str:
         n = len(self)
         words = [f"{n:,} epoch{'' if n == 1 else 's'}"]
-        if isinstance(self.choice, Mapping) and "reason" in self.choice:
-            words.append(f"chosen: {self.choice['reason']}")
+        if isinstance(self.selection, Mapping) and "reason" in self.selection:
+            words.append(f"selected: {self.selection['reason']}")
         return "; ".join(words)
 
     def _names(self) -> list[str]:

@@ -41,7 +41,7 @@ class Objective:
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
         self.total_weight = float(problem.row_weights.sum())
         self.at_a_time = max(1, BLOCK // problem.n_classes)
-        # A problem of one block is looked at so often that to make it anew would cost most.
+        # Many evaluations use a problem of one block, and making it each time would cost most.
         self.whole = self._rows(0, problem.n_rows) if problem.n_rows <= self.at_a_time else None
 
     def __call__(

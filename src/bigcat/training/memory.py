@@ -17,16 +17,16 @@ from bigcat.training.validation import n_validation_rows
 _GIB = 1 << 30
 #: Fitted weights are float32, and so are scores of models with many of them.
 SINGLE = 4
-#: Labels, weights, the order of visits and the last one's.
+#: Labels, weights, and the order of visits of this epoch and of the last one.
 NUMBERS_PER_ROW = 4
 #: The same with validation rows.
 NUMBERS_PER_ROW_HELD_OUT = 10
 #: A pair's class and weight, and what finding it takes.
 PAIR_BYTES = 40
-#: Arrays of the rows that are looked at to find how columns are scaled.
+#: Number of arrays of the sampled rows that the search for column scales takes.
 ARRAYS_OF_COLUMNS = 3
-#: Arrays of the size of the weights that L-BFGS takes beside its own, for a look at all rows; and
-#: arrays of the scores in that look.
+#: Arrays of the size of the weights that an evaluation of L-BFGS takes beside its own, and
+#: arrays of the size of the scores.
 LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
 
 
@@ -155,7 +155,7 @@ def _working_bytes(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
 
 
 def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
-    """Raise before any work where the fit cannot have what it needs."""
+    """Raise MemoryError, before any work, if a fit needs more than the available memory."""
     there = available_memory()
     if there is not None and needed > there:
         raise MemoryError(

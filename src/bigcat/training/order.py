@@ -7,7 +7,7 @@ import numpy as np
 from bigcat.kernels.train_rows import KernelPlan, RowNorms
 from bigcat.rows import Problem, batch_grams, squared_norms
 
-#: Runs of rows that make a window: taken from all over the rows, anew in each epoch.
+#: Number of runs of adjacent rows in a window, drawn from all rows again in each epoch.
 RUNS = 8
 
 
@@ -72,7 +72,7 @@ class Order:
 def in_windows(n: int, window: int, random_state: np.random.RandomState) -> np.ndarray:
     """Return the numbers below `n` in an order whose next `window` numbers lie in a few runs.
 
-    The runs are drawn anew, and cut elsewhere, each time.
+    Each call draws other runs, with other ends.
     """
     run = max(1, window // RUNS)
     first = random_state.randint(1, run + 1)

@@ -13,8 +13,8 @@ from bigcat.training.advice import warn_of_far_out
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, Start
 
-#: Number of classes from which on they are numbered by frequency inside, so that the frequent
-#: ones, which most steps visit, share cache lines and can be visited as one run.
+#: Minimal number of classes that are numbered by frequency in training.  The frequent ones, which
+#: most steps visit, then share cache lines and are one run.
 MANY_CLASSES = 2_048
 
 
@@ -29,7 +29,7 @@ class Preprocessing:
     def of(
         cls, data: TrainingData, n_classes: int, scales_columns: bool, centred: bool
     ) -> Preprocessing:
-        """Find out what suits the data."""
+        """Choose the order of the classes and the scaling for the data."""
         order = None
         if n_classes >= MANY_CLASSES:
             counts = np.bincount(data.labels, data.row_weights, n_classes)
@@ -43,7 +43,7 @@ class Preprocessing:
         return cls(order, columns)
 
     def data(self, data: TrainingData) -> TrainingData:
-        """Return the data as fits see them."""
+        """Return the data with scaled columns and renumbered classes."""
         if self.order is not None:
             data = data.renumbered(np.argsort(self.order))
         return data if self.columns is None else data.turned(self.columns)

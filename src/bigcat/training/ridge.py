@@ -1,6 +1,6 @@
 """The ridge of small problems: penalised maximum likelihood along a path, by cross-validation.
 
-From strong to weak, each fit begins where that of the last ridge ended.
+Ridges go from strong to weak, and each fit starts at the optimum of the one before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bigcat.training.stopping import EarlyStopping
 
 #: Ridges in units of the columns' mean square: the strongest, the weakest, and their ratio.
 STRONGEST, WEAKEST, RATIO = 100.0, 1e-4, 10.0**-0.5
-#: The path ends when so many ridges in a row have not gained.
+#: The path ends after this many ridges without a gain.
 PATIENCE = 2
 
 
@@ -40,10 +40,10 @@ def search(
     folds: Sequence[tuple[TrainingData, TrainingData]],
     fit: Callable[[FitConfig, TrainingData, Start | None], FitResult],
 ) -> Path:
-    """Find the ridge that predicts the rows best that its fits have not seen.
+    """Find the ridge with the highest log-likelihood of the validation rows.
 
-    `folds` are rows to fit and validation rows; `fit` is called with settings, rows, and where to
-    start.
+    `folds` are pairs of training and validation rows; `fit` is called with settings, rows and
+    starting weights.
     """
     total, unit = data.row_weights.sum(), unit_of(data)
     ends: list[Start | None] = [None for _ in folds]
@@ -56,7 +56,7 @@ def search(
     while not rule.is_over(tried) and l2 >= 0.999 * WEAKEST * unit:
         models, values = [], []
         for i, (rows, others) in enumerate(folds):
-            # A ridge on a sum is the stronger the shorter the sum is.
+            # The likelihood is a sum over rows, so the ridge falls with their share.
             share = float(rows.row_weights.sum() / total)
             with warnings.catch_warnings():  # the fit that counts may still warn
                 warnings.simplefilter("ignore", ConvergenceWarning)

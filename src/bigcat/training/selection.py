@@ -26,6 +26,9 @@ class CandidateResult:
         Seconds of its fit without the validation rows, without compilation.
     settings : dict
         Bound, sampler, solver, rank and the like.
+    calibration_error : float
+        Expected calibration error of the most probable class on validation rows, of this candidate
+        alone; NaN without validation rows, and for other noise than Gumbel.
     """
 
     name: str
@@ -34,6 +37,7 @@ class CandidateResult:
     weight: float
     seconds: float
     settings: Mapping[str, Any] = field(repr=False)
+    calibration_error: float = math.nan
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +51,8 @@ class Selection:
         Stacking weight of the class frequencies.
     log_likelihood, standard_error : float
         Of the stacked model, mean per validation row, in nats.
+    calibration_error : float
+        Of the stacked model.
     frequency_log_likelihood : float
         Of the class frequencies on the same rows.
     n_validation_rows : int
@@ -69,6 +75,7 @@ class Selection:
     frequency_weight: float = 1.0
     log_likelihood: float = math.nan
     standard_error: float = math.nan
+    calibration_error: float = math.nan
     frequency_log_likelihood: float = math.nan
     n_validation_rows: int = 0
     refitted: bool = False

@@ -1,6 +1,6 @@
 """Snapshots of a fit under way, as plain numbers and arrays.
 
-Another process that restores one goes on with the same bits.
+Another process that restores one continues with the same bits.
 """
 
 from __future__ import annotations

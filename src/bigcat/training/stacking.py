@@ -1,11 +1,11 @@
 """Stacking: weights for the scores of several models, by the log score of validation rows.
 
-Each model departs from the scores of the class frequencies, and the stacked model has
+With the scores of the class frequencies as base, the stacked model has
 
     scores = w_0 base + sum_m w_m (scores_m - base),    w >= 0.
 
-For the softmax the log-likelihood is concave in the weights.  A weak prior keeps them where few
-rows say little.
+For the softmax the log-likelihood is concave in the weights.  A weak prior keeps the weights near
+equal shares if there are few validation rows.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from bigcat.linear import LinearModel
+from bigcat.metrics import reliability
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities_of
 from bigcat.training.data import TrainingData
 from bigcat.training.validation import MIN_VALIDATION_ROWS
 
-#: Scores that are worked out, of all classes: beyond them fewer rows are looked at.
+#: Maximal number of scores, rows times classes; beyond it fewer rows are scored.
 MAX_SCORES = 1 << 27
-#: A score costs noises whose probabilities are integrals as many products.
+#: Cost of a score in multiplications, for noises whose probabilities are integrals.
 PRODUCTS_OF_NODES = 64
-#: Scores of all models together that are worked out at a time.
+#: Scores of all models computed at a time.
 BLOCK = 1 << 21
 #: Classes kept per row: half of them the best, half drawn from the others.
 MAX_CLASSES = 1_024
-#: Precision of the prior on the weights, in rows' worth of nats.
+#: Precision of the prior of the weights, beside a log-likelihood that is a sum over rows.
 PRIOR_PRECISION = 1.0
-#: Weights below this are taken for zero: the model costs more than it adds.
+#: Minimal stacking weight; models below it are dropped, as they cost more than they add.
 MIN_WEIGHT = 0.05
 
 
 class Stacked(NamedTuple):
     """Stacking weights and what they give on the validation rows."""
 
-    weights: np.ndarray  # a model each
+    weights: np.ndarray  # one per model
     frequency_weight: float
     alone: np.ndarray  # log-likelihood of each row by each model as it stands, (models, rows)
     log_likelihoods: np.ndarray  # of each row by the sum
     of_frequencies: np.ndarray
+    calibration_errors: np.ndarray  # of each model as it stands, then of the sum
 
 
 class ValidationScores(NamedTuple):
@@ -107,9 +109,18 @@ class ValidationScores(NamedTuple):
             return np.asarray(log_probabilities_of(noise, scores, own, quick=True))
         return np.asarray(total[:, 0] - logsumexp(total + self.log_counts, axis=1), np.float64)
 
+    def calibration_error(self, weights: np.ndarray, noise: Noise) -> float:
+        """Return the expected calibration error of a weighted sum; NaN unless it is a softmax."""
+        if not noise.softmax:
+            return float("nan")
+        total = np.tensordot(weights.astype(np.float32), self.scores, 1)
+        log_sums = logsumexp(total + self.log_counts, axis=1)
+        confidence = np.exp(np.minimum(total.max(axis=1) - log_sums, 0.0))
+        return float(reliability(confidence, total.argmax(axis=1) == 0)["ece"])
+
 
 def max_rows_scored(n_classes: int, softmax: bool = True) -> int:
-    """Return how many validation rows are looked at, if there are so many."""
+    """Return the maximal number of validation rows that are scored."""
     if not softmax:
         return max(MAX_SCORES // PRODUCTS_OF_NODES // n_classes, MIN_VALIDATION_ROWS // 5)
     return max(MAX_SCORES // n_classes, MIN_VALIDATION_ROWS)
@@ -132,10 +143,10 @@ def _some_classes(
     random_state: np.random.RandomState,
     softmax: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return classes that stand for all, the label first, and the log of their multiplicity.
+    """Return a sample of the classes, the label first, and the log of their importance weights.
 
-    The best by the models' mean stand for themselves, and draws from the others for the rest, so
-    that the normaliser is unbiased.
+    The best classes by the mean over models have weight 1.  Draws from the others stand for the
+    rest, so the normaliser is unbiased.
     """
     _, n_rows, n_classes = departures.shape
     if n_classes <= MAX_CLASSES or not softmax:
@@ -159,7 +170,7 @@ def _some_classes(
 
 
 def stack(found: ValidationScores, noise: Noise) -> Stacked:
-    """Find the weights that predict the validation rows best."""
+    """Find the weights that maximise the log-likelihood of the validation rows."""
     n_models = len(found.scores) - 1
     active = np.arange(n_models)
     while True:
@@ -178,6 +189,7 @@ def stack(found: ValidationScores, noise: Noise) -> Stacked:
         np.stack([found.log_likelihoods(w, noise) for w in alone[:-1]]),
         found.log_likelihoods(weights, noise),
         found.log_likelihoods(alone[-1], noise),
+        np.array([found.calibration_error(w, noise) for w in (*alone[:-1], weights)]),
     )
 
 
@@ -189,9 +201,9 @@ def _best_weights(found: ValidationScores, noise: Noise) -> np.ndarray:
     row_weights, precision = found.data.row_weights / total, PRIOR_PRECISION / total
 
     def loss(weights: np.ndarray) -> float:
-        doubt = weights - prior
+        deviation = weights - prior
         value = row_weights @ found.log_likelihoods(weights, noise)
-        return float(0.5 * precision * doubt @ doubt - value)
+        return float(0.5 * precision * deviation @ deviation - value)
 
     def loss_and_gradient(weights: np.ndarray) -> tuple[float, np.ndarray]:
         total = np.tensordot(weights.astype(np.float32), found.scores, 1)
@@ -203,9 +215,11 @@ def _best_weights(found: ValidationScores, noise: Noise) -> np.ndarray:
         p *= (row_weights / sums).astype(np.float32)[:, None]
         expected = [np.einsum("nk,nk->n", p, s).sum(dtype=np.float64) for s in found.scores]
         gradients = found.scores[:, :, 0] @ row_weights - expected
-        doubt = weights - prior
+        deviation = weights - prior
         value = row_weights @ (own - top - np.log(sums))
-        return float(0.5 * precision * doubt @ doubt - value), precision * doubt - gradients
+        return float(
+            0.5 * precision * deviation @ deviation - value
+        ), precision * deviation - gradients
 
     bounds = [(0.0, None)] * len(prior)
     if noise.softmax:

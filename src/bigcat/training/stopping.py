@@ -1,4 +1,4 @@
-"""When a fit stops before its last epoch."""
+"""Early stopping: rules that end a fit before its last epoch."""
 
 from __future__ import annotations
 

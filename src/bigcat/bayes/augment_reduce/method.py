@@ -47,19 +47,20 @@ class AugmentReducePosterior(PosteriorMethod):
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
         The softmax, the multinomial probit, the multinomial logistic model.
     n_negatives : int, default=32
-        Classes beside its own that a row looks at in a step.
+        Number of other classes that a step visits per row.  More of them lower the variance of the
+        gradient and make a step slower.
     max_epochs : int, default=200
-        Most passes over the data; `tol` ends most fits before.
+        Maximal number of passes over the data; `tol` ends most fits before.
     learning_rate : float, default=0.3
-        Of AdaGrad, for the means; in 50 epochs 0.3 comes closest to the best ELBO.
+        Learning rate of AdaGrad for the means; in 50 epochs 0.3 comes closest to the best ELBO.
     tol : float, default=1e-4
-        Stop when an epoch adds less than so many nats per row; 0 makes all epochs.
+        Stop when an epoch adds less than this many nats per row; 0 runs all epochs.
     n_iter_no_change : int, default=10
-        The mean ELBO of so many epochs, which evens out its noise, is compared with that of as
-        many before; epochs without an ELBO (see `history_`) do not count.
+        The ELBO is noisy, so its mean over this many epochs is compared with that over the same
+        number of epochs before; epochs without an ELBO (see `history_`) do not count.
     validation_fraction : float or None, default=None
-        Part of the rows that is held out: their log-likelihood at the posterior means then takes
-        the place of the ELBO, and the best epoch's posterior is kept.
+        Share of held-out rows.  Their log-likelihood at the posterior means then replaces the
+        ELBO as the stopping rule, and the best epoch's posterior is kept.
     n_draws : int, default=100
         Draws of scores for ``posterior="averaged"``: the mean of the probabilities, with the same
         random numbers for all rows and calls.
@@ -122,7 +123,7 @@ class AugmentReducePosterior(PosteriorMethod):
         """Return standard deviations of weights and intercepts."""
         if _learns_one_scale(prior):
             return 1.0, 1.0  # to begin with
-        if prior.learnt:
+        if prior.learned:
             raise ValueError(
                 f"prior={prior!r} learns several scales, and method='augment-reduce' one; take "
                 "prior='learned', a GaussianPrior, or method='independent-binary'"

@@ -72,7 +72,7 @@ __all__ = ["WeightPosterior", "fit_weight_posterior"]
 CHUNK_COORDINATES = 1 << 23
 #: Weights that are summed at a time.
 BLOCK = 1 << 20
-#: Stamps of visits are int32; after so many rows all weights are brought up to now.
+#: Stamps of visits are int32; after this many rows the pending steps of all weights are applied.
 MAX_STAMPS = 1 << 30
 #: Counters of a fit, kept in checkpoints.
 _COUNTS = ("epochs_made", "epoch", "iteration", "now", "done", "value", "kl", "last_kl")
@@ -204,7 +204,7 @@ class WeightPosterior:
     intercept_mean, intercept_scale : (n_classes,) arrays
         Standard deviations of 0 say that the intercepts are point estimates.
     prior_scale, prior_intercept_scale : float
-        Standard deviations of the prior, as given or learnt; infinite for point estimates.
+        Standard deviations of the prior, as given or learned; infinite for point estimates.
     elbo : float
         In nats, of all rows together, as last estimated.
     history : History
@@ -346,7 +346,7 @@ class _Watched:
         self.record.chunk_done(part, value - self.passes.last_kl / self.passes.total_weight)
 
     def epoch_done(self, value: float, seconds: float) -> bool:
-        """With the figures of the epoch: its own sums, since (a - b) / n is not a / n - b / n."""
+        """Record the epoch, each figure from its sums: (a - b) / n is not a / n - b / n."""
         p = self.passes
         columns = {
             "elbo": (p.value - p.kl) / p.total_weight,
@@ -506,7 +506,7 @@ class PosteriorPasses:
             fill(array, kept.arrays[name])
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """All that rows change."""
+        """Return all arrays that a row changes."""
         found = {"local": self.local, "rng": self.rng}
         for of, q in (("weights", self.weights), ("intercepts", self.intercepts)):
             for name in ("mean", "information", "state", "seen"):
@@ -524,7 +524,7 @@ class PosteriorPasses:
     # Results
 
     def posterior(self) -> WeightPosterior:
-        """As it is now; the means change with further training."""
+        """Return the present posterior; its means change with further training."""
         if self.now:  # stopped between two passes over all weights
             self._settle()
         rows, w, b = self.problem.rows, self.weights, self.intercepts
@@ -542,7 +542,7 @@ class PosteriorPasses:
         return Clock(self.now, 1.0 / self.objective_scale, natural_rate(self.epoch) / self.n_rows)
 
     def _settle(self) -> float:
-        """Bring all weights up to now; the KL."""
+        """Apply the pending KL steps to all weights; return the KL divergence."""
         step_rate = rate(self.solver, self.iteration, self.epoch)
         clock = self._clock()
         kl = settle(self.weights, clock, self.solver, step_rate)
@@ -557,7 +557,7 @@ class PosteriorPasses:
 
 
 def _with_best_scale(q: Gaussians) -> Gaussians:
-    """With the precision of the prior that maximises the ELBO; point estimates as they are."""
+    """Return copies with the prior's precision that maximises the ELBO; points stay as they are."""
     if not q.base < math.inf:
         return q
     squares = 0.0

@@ -154,10 +154,10 @@ class BinaryFit:
 
     def iterate(self) -> float:
         """Update every factor once, and return the ELBO."""
-        if self.prior.learnt:
+        if self.prior.learned:
             self._set_precision()
         if not self.link.has_row_variance:
-            if self.prior.learnt:
+            if self.prior.learned:
                 self.covariance = self._shared_covariance()
             shares = self._map(self._update_probit)
         else:
@@ -191,15 +191,16 @@ class BinaryFit:
         """Update q(z) (D.3.7), then the mean (D.3.5a), whose covariance is (D.3.5b) throughout.
 
         With q(z) at the old scores and mu moved by delta the likelihood part is
-        sum_i log Phi(t_i) + slope_i x_i.delta - (x_i.delta)^2 / 2: E[z] = eta + slope in (D.3.8).
+        sum_i log Phi(t_i) + g_i x_i.delta - (x_i.delta)^2 / 2, with the gradient g in eta:
+        E[z] = eta + g in (D.3.8).
         """
         assert isinstance(self.covariance, SharedFull)
         eta = self.design.product(mean)
-        slope, curvature = np.empty_like(eta), np.empty_like(eta)
+        score_gradient, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
         values = self.link.terms(
-            eta, None, self.labels, self.row_weights, classes, slope, curvature
+            eta, None, self.labels, self.row_weights, classes, score_gradient, curvature
         )
-        gradient = self.design.transposed(slope)
+        gradient = self.design.transposed(score_gradient)
         moved = self.covariance.matrix @ (gradient - self._pull(mean))
         values += np.einsum("mb,mb->b", moved, gradient - 0.5 * (self.gram @ moved))
         return mean + moved, values
@@ -241,17 +242,19 @@ class BinaryFit:
         """Return mean, scores and values after up to `n_steps` Newton steps of some classes."""
         link, labels, design, row_weights = self.link, self.labels, self.design, self.row_weights
         eta = design.product(mean)
-        slope, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
+        score_gradient, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
         for _ in range(n_steps):
-            values = link.terms(eta, variance, labels, row_weights, classes, slope, curvature)
+            values = link.terms(
+                eta, variance, labels, row_weights, classes, score_gradient, curvature
+            )
             penalties = self._penalties(mean)
-            gradient = design.transposed(slope) - self._pull(mean)
+            gradient = design.transposed(score_gradient) - self._pull(mean)
             preconditioner = self._preconditioner(curvature)
             decrement = np.einsum("mb,mb->b", gradient, preconditioner(gradient))
             first = np.maximum(self._first_decrement[classes], decrement)
             self._first_decrement[classes] = first
             if (decrement <= 2.0 * self._negligible).all():
-                self._done[classes] = not link.has_row_variance and not self.prior.learnt
+                self._done[classes] = not link.has_row_variance and not self.prior.learned
                 break
             direction = newton.conjugate_gradients(
                 design, curvature, self.prior.precision[:, None], gradient, preconditioner,
@@ -299,8 +302,9 @@ class BinaryFit:
         return float((self.gram_diagonal * self.covariance.variances(slice(0, 1))[0]).sum())
 
     def _row_variances(self, classes: np.ndarray) -> Floats:
-        variance = self.covariance.row_variances(self.design, classes)
-        return np.ascontiguousarray(np.broadcast_to(variance, (self.design.n, len(classes))))
+        variance = np.empty((self.design.n, len(classes)))
+        variance[:] = self.covariance.row_variances(self.design, classes)
+        return variance
 
     def _pull(self, mean: Floats) -> Floats:
         """Return P (mu - m), (M, B)."""

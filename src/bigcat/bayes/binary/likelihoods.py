@@ -1,4 +1,4 @@
-"""From K binary regressions to one probability of each class (section 2.4).
+"""Class probabilities from K binary regressions (section 2.4).
 
 Both likelihoods take margins t_k, the binary regression of class k saying yes with probability
 H(t_k), and work with logarithms throughout: t = 1e4 or -1e4 is as good as t = 1.

@@ -4,8 +4,8 @@ With t = s eta, s = 1 where the row is of the class and -1 elsewhere, and v = x'
 
 probit
     After q(z) is optimal a row adds log Phi(t) - v/2 to the ELBO (D.3.8, simplified: the entropy of
-    the truncated normal and the energy cancel to this); the slope in eta is s phi(t)/Phi(t), so
-    E[z] = eta + slope (D.3.6), by the Mills ratio of the right sign and finite at |eta| = 1e4.
+    the truncated normal and the energy cancel to this); the gradient in eta is s phi(t)/Phi(t), so
+    E[z] = eta + gradient (D.3.6), by the Mills ratio of the right sign and finite at |eta| = 1e4.
 logit
     After q(omega) is optimal it adds (y - 1/2) eta - log(2 cosh(xi/2)), xi^2 = v + eta^2 (E.3.12).
     This is concave in eta for a fixed v: with w(xi) = tanh(xi/2)/(2 xi) the curvature is
@@ -62,13 +62,13 @@ class Link(ABC):
         labels: np.ndarray,
         weights: Floats,
         classes: np.ndarray,
-        slope: Floats,
+        score_gradient: Floats,
         curvature: Floats,
     ) -> Floats:
         """Return `values`, and write gradients and curvatures in the scores, (n, B)."""
         value = np.zeros(eta.shape[1])
         inputs = cls._inputs(eta, variance, labels, weights, classes)
-        cls.term_kernel(*inputs, value, slope, curvature)
+        cls.term_kernel(*inputs, value, score_gradient, curvature)
         return value
 
     @staticmethod

@@ -59,8 +59,10 @@ def conjugate_gradients(
         if not active.any():
             break
         curved = design.curvature_product(weights, direction) + precision * direction
-        bend = np.einsum("mb,mb->b", direction, curved)
-        alpha = np.where(active & (bend > 0.0), rho / np.where(bend > 0.0, bend, 1.0), 0.0)
+        curvature = np.einsum("mb,mb->b", direction, curved)
+        alpha = np.where(
+            active & (curvature > 0.0), rho / np.where(curvature > 0.0, curvature, 1.0), 0.0
+        )
         step += alpha * direction
         residual -= alpha * curved
         z = preconditioner(residual)
@@ -86,7 +88,7 @@ def line_search(
     scores: Floats,
     direction: Direction,
     current: Floats,
-    slope: Floats,
+    derivative: Floats,
 ) -> Stepped:
     """Halve each class's step until f grows enough; a class where it never does stays.
 
@@ -94,20 +96,20 @@ def line_search(
     ----------
     values, penalty : functions of scores (n, B) and of means (M, B)
     current : f at `mean`, (B,)
-    slope : the derivative of f along the direction, (B,)
+    derivative : the derivative of f along the direction, (B,)
     """
     length = np.ones(mean.shape[1])
     for _ in range(_MAX_HALVINGS):
         new_scores = scores + length * direction.scores
         new_mean = mean + length * direction.step
         new = values(new_scores) - penalty(new_mean)
-        short = ~(new >= current + _SUFFICIENT * length * slope)
+        short = ~(new >= current + _SUFFICIENT * length * derivative)
         short &= length > 0.0
         if not short.any():
             break
         length[short] *= 0.5
         # Stay: the rest of the gain is rounding.
-        length[short & (length * slope <= 1e-15 * np.abs(current))] = 0.0
+        length[short & (length * derivative <= 1e-15 * np.abs(current))] = 0.0
     else:
         length[short] = 0.0
         new_scores = scores + length * direction.scores

@@ -1,4 +1,4 @@
-"""Batches of rows for the Laplace method: what is known after one is the prior of the next.
+"""Batches of rows for the Laplace method: the posterior of one is the prior of the next.
 
 The posterior so far is a Gaussian, in whose own coordinates it is N(0, 1); so the mode of the next
 posterior is looked for there, and the curvature of the new rows is added to its precision.
@@ -28,7 +28,7 @@ from bigcat.bayes.posterior import GaussianPosterior
 
 #: Draws for each weight of a matrix that is their covariance.
 DRAWS_PER_WEIGHT = 4
-#: The largest slope, in standard deviations, that counts as none.
+#: Largest gradient, in standard deviations, that counts as zero.
 TOLERANCE = 1e-5
 
 
@@ -52,7 +52,7 @@ class Known:
 
     @classmethod
     def of(cls, posterior: GaussianPosterior) -> Known:
-        """ValueError where draws are too few, or the covariance is of another kind."""
+        """Return the posterior as a prior; ValueError for too few draws or another covariance."""
         mean = np.asarray(posterior.scaled_mean, np.float64)
         form, precision = _precision(posterior.scaled_covariance, *mean.shape)
         return cls(form, WHITENINGS[form][1](mean, precision), precision)
@@ -64,8 +64,8 @@ class Known:
         def negative(theta: Floats) -> tuple[float, Floats]:
             u = theta.reshape(1, *whitening.mode.shape)
             value, gradient = likelihood.gradients(whitening.to_weights(u))
-            slopes = u - whitening.pulled(gradient)
-            return 0.5 * float(theta @ theta) - float(value[0]), slopes.ravel()
+            negative_gradient = u - whitening.pulled(gradient)
+            return 0.5 * float(theta @ theta) - float(value[0]), negative_gradient.ravel()
 
         with one_blas_thread:
             found = scipy.optimize.minimize(

@@ -1,23 +1,23 @@
-"""Chains that turn the Laplace approximation into the posterior itself, and learn the prior.
+"""Draws of the weights and the prior's scales, by chains that start at the Laplace approximation.
 
-In whitened coordinates u the posterior is nearly standard normal, whose Hamiltonian flow is a
-rotation and known exactly.  So a step rotates (u, velocity) and only the *rest* of the slope, that
-of the energy less u, kicks the velocity (a split Hamiltonian step; Shahbaba et al., 2014): where
-the Laplace approximation is right nothing is ever rejected, in any dimension, and a few gradients
+In whitened coordinates u the posterior is nearly standard normal, and the Hamiltonian flow of a
+standard normal is a rotation.  A step rotates (u, velocity) exactly; only the rest of the gradient
+(that of the energy, less u) changes the velocity (a split Hamiltonian step; Shahbaba et al., 2014).
+Where the Laplace approximation is exact no step is rejected, in any dimension, and a few gradients
 make an independent draw.
 
-A chain whose prior is wider or narrower than that of the whitening stretches the coordinates: by
-the ratio of the standard deviations that a weight has with either, 1 / sqrt(h + p), h being what
-the rows know of it and p the precision of the prior.  That is 1 where the rows decide, and the
-ratio of the prior's scales where they do not.
+A chain whose prior differs from that of the whitening stretches the coordinates by a ratio of
+standard deviations.  A weight has the standard deviation 1 / sqrt(h + p), where h is the curvature
+of the likelihood and p the precision of the prior.  The ratio is 1 where the rows determine the
+weight, and the ratio of the prior's scales where they do not.
 
-Between such moves the scales of the prior are drawn, in ways that complement each other (Yu and
-Meng, 2011): given the weights, which is quick where the rows know them, and together with the
-weights, which is quick where they do not.  Either a factor multiplies both, or weights stay where
-they are in units of the Gaussian that the Laplace approximation is with the other scale: its mode
-and its deviations move.  The second is a draw from the scale's own posterior where that is
-Gaussian, as it is with very many weights that rows say little about; the first is better where
-classes are nearly separable.
+Between these moves the scales of the prior are drawn in two ways that complement each other (Yu and
+Meng, 2011).  A draw given the weights mixes fast where the rows determine the weights; a joint draw
+with the weights mixes fast where they do not.  A joint draw either multiplies scale and weights by
+one factor, or keeps the weights in units of the Laplace approximation at the new scale, whose mode
+and deviations move.  The factor is better where classes are nearly separable.  The units are better
+with very many weights and little information per weight: the posterior of the weights is then
+Gaussian, and this is a draw from the marginal posterior of the scale.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 4
 #: part of their standard deviation, or by so little that no prediction would notice.
 WINDOW, MAX_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
 #: Effective draws of the prior's scales, as a part of all draws, with which chains may end.
-ENOUGH = 0.1
+MIN_EFFECTIVE_SHARE = 0.1
 
 #: Makes a whitening at given precisions of the prior, from weights to start at.
 WhitenAt = Callable[[Floats, Floats], Whitening]
@@ -65,7 +65,7 @@ class ChainDraws:
     precisions : array of shape (K or 1, M)
         Of the prior: geometric means over the draws.
     log_scales : array of shape (S, 1 or 2)
-        Logarithms of the learnt precisions, weights and intercepts.
+        Logarithms of the learned precisions, weights and intercepts.
     mixing : Mixing
         How far chains agree about the prior's scales, or about the energy where these are known.
     whitening : Whitening
@@ -87,7 +87,7 @@ class ChainState(NamedTuple):
     gradients: Floats  # (C, K, M)
 
     def where(self, taken: np.ndarray, other: ChainState) -> ChainState:
-        """Return the other place in the chains that have taken it."""
+        """Return `other` in the chains that took the step, and this state in the rest."""
         if taken.all():
             return other
         by = taken[:, None, None]
@@ -158,7 +158,7 @@ class Chains:
         most_every: int = 1,
         on_iteration: Callable[[], None] = lambda: None,
     ) -> ChainDraws:
-        """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations.
+        """Run until the chains agree, then keep `n_kept` draws of each, one per `every` iterations.
 
         Where these have too few effective draws of the prior's scales, chains go on for twice as
         long and keep every second draw, up to one in `most_every` iterations.
@@ -175,7 +175,7 @@ class Chains:
                 scales = self.prior.summary() if self.prior.learns else np.empty((0, 0))
                 kept.append((self.stack, np.log(self.prior.precision).mean(axis=0), scales))
             mixing = Mixing.of(float(np.mean(accepted)), np.array(seen))
-            enough = not mixing.ess_bulk < ENOUGH * n_kept * self.prior.n_chains
+            enough = not mixing.ess_bulk < MIN_EFFECTIVE_SHARE * n_kept * self.prior.n_chains
             enough = enough and not mixing.r_hat > LARGE_R_HAT
             if enough or 2 * every > most_every:
                 break
@@ -206,13 +206,13 @@ class Chains:
             last = now
 
     def _where_it_is(self) -> Floats:
-        """Numbers that tell whether chains agree, (C, ...)."""
+        """Return the numbers by which the agreement of chains is measured, (C, ...)."""
         if self.prior.learns:
             return self.prior.summary()
         return self.energies(self.stack)[:, None]
 
     def energies(self, stack: Floats) -> Floats:
-        """Minus the logarithm of the posterior's density, up to a constant, (C,)."""
+        """Return minus the log-density of the posterior, up to a constant, (C,)."""
         return self._prior_energies(stack) - self.likelihood.values(stack)
 
     def _prior_energies(self, stack: Floats) -> Floats:
@@ -234,11 +234,13 @@ class Chains:
     ) -> tuple[Floats, Floats]:
         """Energies, and their gradients with respect to u less u itself; the place is that of u."""
         stack, values, gradients = place
-        slopes = self.prior.precision * (stack - self.prior.mean) - gradients
-        return self._prior_energies(stack) - values, self.whitening.pulled(slopes * stretch) - u
+        energy_gradients = self.prior.precision * (stack - self.prior.mean) - gradients
+        return self._prior_energies(stack) - values, self.whitening.pulled(
+            energy_gradients * stretch
+        ) - u
 
     def _move(self, adapt: bool) -> float:
-        """Weights given scales, then scales; the mean probability of being accepted."""
+        """Draw weights given scales, then scales; return the mean acceptance probability."""
         with one_blas_thread:  # asked for once, and not for each of its gradients
             accepted = self._rotate(adapt)
             if self.prior.learns:
@@ -274,7 +276,7 @@ class Chains:
         return accepted
 
     def _accepted(self, gain: Floats) -> Floats:
-        """Probabilities that steps with these gains of energy are accepted, (C,)."""
+        """Return acceptance probabilities of steps with these increases of energy, (C,)."""
         probabilities: Floats = np.exp(np.minimum(gain, 0.0))
         return probabilities
 
@@ -284,7 +286,7 @@ class Chains:
         return [(kind, "factor") for kind in kinds] + [(kind, "mode") for kind in kinds[:1]]
 
     def _rescale(self, adapt: bool) -> None:
-        """Scales times factors, and their weights with them."""
+        """Multiply scales by factors, together with their weights."""
         values = self._here().values
         # Probabilities that are integrals are as dear as gradients.
         n_factors = N_FACTORS if self.likelihood.noise.softmax else N_FACTORS // 2

@@ -33,8 +33,8 @@ from bigcat.bayes.laplace.whitening import JointWhitening, Whitening, joint_prec
 MAX_PRODUCTS = 3e11
 #: Weights whose Gaussian is drawn from, and pairs of draws at the least and most.
 MAX_SAMPLED_WEIGHTS, MIN_PAIRS, MAX_PAIRS = 2_048, 256, 4_096
-#: Effective draws that make a mean of importance weights; with fewer their logarithms must be
-#: normal, but for a third cumulant that changes the result by so many nats at the most.
+#: Minimal number of effective draws for a mean of importance weights.  With fewer, their logarithms
+#: must be nearly normal: the third cumulant may change the result by this many nats.
 MIN_EFFECTIVE, MAX_THIRD = 50.0, 1.0
 #: Multiplications that these draws may take.
 PRODUCTS_OF_DRAWS = 1e10

@@ -24,9 +24,9 @@ from bigcat.probabilities import log_probabilities
 
 #: Nodes for noises without a closed form: errors of 1e-8, at a quarter of the price of rounding.
 LIKELIHOOD = Exact(spacing=0.5, tail=20.0)
-#: From so many products n K M on, scores are computed in single precision.
+#: Number of products n K M from which on scores are computed in single precision.
 MANY_PRODUCTS = 1 << 22
-#: Gradients of so many chunks of rows are summed in that precision; all other sums are in double.
+#: Number of chunks of rows whose gradients are summed in single precision, unlike other sums.
 CHUNKS_SUMMED = 8
 #: Scores whose exponentials, and sums of very many of them, are numbers of single precision.
 SMALL = 60.0

@@ -41,7 +41,7 @@ from bigcat.rows import Sizes
 from bigcat.training import progress
 from bigcat.training.history import History
 
-#: Columns of the history with what is learnt of the prior.
+#: Columns of the history with what is learned of the prior.
 LEARNT = ("log_precision", "log_intercept_precision")
 #: Draws, chains with few and with many weights, iterations between two draws, and with bad mixing.
 MAX_FLOAT64_WEIGHTS, CHAINS, CHAINS_OF_MANY, EVERY, MAX_EVERY = 2_000, 8, 4, 4, 32
@@ -79,9 +79,10 @@ class Laplace(PosteriorMethod):
     Notes
     -----
     Columns of `history_`: ``iteration``, ``seconds``, ``gradients`` and the logarithms of the
-    learnt precisions, ``log_precision`` and ``log_intercept_precision``.  ``history_.choice`` has
-    the form with its reason, and for draws how chains have mixed: ``acceptance``, ``r_hat`` and
-    ``ess_bulk`` of the prior's scales (of the energy where these are known), as ArviZ names them.
+    learned precisions, ``log_precision`` and ``log_intercept_precision``.
+    ``history_.selection`` has the form with its reason.  For draws it also has diagnostics of the
+    chains, with the names of ArviZ: ``acceptance``, and ``r_hat`` and ``ess_bulk`` of the prior's
+    scales (of the energy where the scales are known).
 
     Examples
     --------
@@ -179,7 +180,7 @@ class Laplace(PosteriorMethod):
             columns=q.columns,
         )
         posterior.prior = q.prior
-        history = History(last.history, choice=last.history.choice)
+        history = History(last.history, selection=last.history.selection)
         seconds = history[-1]["seconds"] + time.perf_counter() - began
         history.append(_row(len(history) + 1, seconds, likelihood.n_gradients))
         seen = Seen(last.seen.rows + design.total_weight, last.seen.steps + 1)
@@ -223,7 +224,7 @@ def warn_of_long_fit(shape: Shape) -> None:
 
 
 class _Fit:
-    """One fit: its rows, likelihood and prior, and what becomes of them."""
+    """One fit: its rows, likelihood and prior, and the posterior made from them."""
 
     def __init__(
         self, method: Laplace, task: Task, plan: Plan, problem: LaplaceProblem, rank: int | None
@@ -231,8 +232,8 @@ class _Fit:
         self.method, self.task, self.plan = method, task, plan
         self.noise = noises.resolve(method.noise)
         self.likelihood, self.columns = problem.likelihood, problem.columns
-        choice: dict[str, Any] = {"covariance": plan.form, "reason": plan.reason}
-        self.history = History(choice=choice if rank is None else {**choice, "rank": rank})
+        selection: dict[str, Any] = {"covariance": plan.form, "reason": plan.reason}
+        self.history = History(selection=selection if rank is None else {**selection, "rank": rank})
         self.evidence = Evidence.none("the fit has not ended")
         self.began = time.perf_counter()
 
@@ -312,15 +313,15 @@ class _Fit:
         chains = Chains(self.likelihood, prior, whiten_at, start, self.task.random_state)
         with self._progress(128 + n_kept * most_every) as tell:
             drawn = chains.run(n_kept, every, most_every, lambda: tell(chains.prior))
-        assert self.history.choice is not None
-        self.history.choice |= {"chains": n_chains, **drawn.mixing.as_dict()}
+        assert self.history.selection is not None
+        self.history.selection |= {"chains": n_chains, **drawn.mixing.as_dict()}
         warning = drawn.mixing.warning()
         if warning is not None:
             warn_caller(warning, ConvergenceWarning)
         return drawn
 
     def _iterations_per_draw(self, n_draws: int) -> tuple[int, int]:
-        """From one draw to the next, and where chains mix badly: more in small problems."""
+        """Return the iterations per draw, usual and maximal: more in small problems."""
         design = self.likelihood.design
         n_classes, softmax = self.likelihood.n_classes, self.noise.softmax
         shape = Shape(design.n, design.n_columns, n_classes, design.n_columns, softmax)

@@ -9,7 +9,7 @@ from bigcat._system import one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes.laplace.likelihood import Likelihood
 
-#: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
+#: Maximal number of columns whose Gram matrix gets an eigenbasis; others are only scaled.
 MAX_COLUMNS = 1_500
 MAX_ITERATIONS = 300
 
@@ -21,20 +21,20 @@ def find_mode(
     start: Floats,
     tol: float = 1e-5,
 ) -> tuple[Floats, bool]:
-    """Weights that maximise likelihood and prior, and whether they were found.
+    """Return the weights that maximise likelihood times prior, and True if L-BFGS converged.
 
-    L-BFGS in coordinates where the curvature is nearly even.
-    Columns in units of the prior, without signal, have the curvature f_k (1 - f_k) X'X + 1 in
-    class k, f_k being its frequency: diagonal in the eigenbasis of X'X, and its root makes all
-    directions alike.
+    L-BFGS runs in coordinates where the curvature is similar in all directions.  For columns in
+    units of the prior and labels without signal, the curvature of class k is
+    f_k (1 - f_k) X'X + 1, where f_k is the frequency of the class.  It is diagonal in the
+    eigenbasis of X'X, and dividing by its root makes all directions alike.
 
     Parameters
     ----------
     precision : array of shape (K, M) or (1, M)
-        Of the prior, whose mean is `prior_mean`, of shape (K, M) or (1, M).
+        Precision of the prior; `prior_mean` has the same shape.
     start : array of shape (K, M)
     tol : float
-        The largest slope in such a direction that counts as none.
+        Largest gradient in such a direction that counts as zero.
     """
     units = np.exp(-0.5 * np.log(precision).mean(axis=0))
     basis, sizes = _basis(likelihood, units)
@@ -51,8 +51,8 @@ def find_mode(
         weights = weights_of(theta)
         value, gradient = likelihood.gradients(weights[None])
         away = weights - prior_mean
-        slopes = (precision * away - gradient[0]) * units
-        turned = slopes if basis is None else slopes @ basis
+        energy_gradient = (precision * away - gradient[0]) * units
+        turned = energy_gradient if basis is None else energy_gradient @ basis
         energy = 0.5 * float((precision * away * away).sum()) - float(value[0])
         return energy, (turned * scales).ravel()
 
@@ -65,7 +65,7 @@ def find_mode(
             (begin / scales).ravel(),
             jac=True,
             method="L-BFGS-B",
-            # Slopes are in standard deviations: a hundredth is nothing, and single floats tell no
+            # Gradients are in standard deviations: a hundredth is nothing, and float32 resolves no
             # less.
             options={
                 "maxiter": MAX_ITERATIONS,

@@ -126,7 +126,7 @@ class ClosestGaussian:
             for start in range(block.start, block.stop, step):
                 rows = slice(start, min(start + step, block.stop))
                 p, n = self._draws(weights, rows), rows.stop - rows.start
-                # Slopes are minus the probabilities, but for the label 1 more.
+                # Gradients: the indicator of the label less the probabilities.
                 labels = likelihood.labels[rows]
                 softmax_rows(p, labels, np.ones(n), False, True, np.zeros(len(p)))
                 p[:, labels, np.arange(n)] -= 1.0

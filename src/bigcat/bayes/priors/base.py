@@ -47,7 +47,7 @@ class Prior(Part, ABC):
 
     name: ClassVar[str]
     #: True if its scales are learned from all rows.
-    learnt: ClassVar[bool] = False
+    learned: ClassVar[bool] = False
     #: True if it belongs to columns in units of their own, centred.
     in_units_of_columns: ClassVar[bool] = False
 

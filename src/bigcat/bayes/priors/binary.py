@@ -39,7 +39,7 @@ class BinaryPrior:
         self.groups = groups
 
     @property
-    def learnt(self) -> bool:
+    def learned(self) -> bool:
         """True if precisions are learned."""
         return bool(self.groups)
 

@@ -83,7 +83,7 @@ class Scales:
         return replace(self, values=self.values / by**2)
 
     def where(self, chosen: np.ndarray, other: Scales) -> Scales:
-        """Those of `other` in the chosen chains."""
+        """Return `other` in the chosen chains, and these scales in the rest."""
         by = chosen.reshape(-1, *[1] * (self.values.ndim - 1))
         return replace(
             self,

@@ -45,7 +45,7 @@ class LearnedScale(Prior):
     """
 
     name: ClassVar[str] = "learned"
-    learnt: ClassVar[bool] = True
+    learned: ClassVar[bool] = True
     in_units_of_columns: ClassVar[bool] = True
 
     per: str = "all"
@@ -114,7 +114,7 @@ class HorseshoePrior(Prior):
     """
 
     name: ClassVar[str] = "horseshoe"
-    learnt: ClassVar[bool] = True
+    learned: ClassVar[bool] = True
 
     global_scale: float = 1.0
     intercept_scale: float = 10.0
