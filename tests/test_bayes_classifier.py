@@ -483,7 +483,7 @@ def test_scores_far_out_are_right():
     from bigcat.bayes.binary.links import Logit, Probit
 
     eta = np.array([[1e4, -1e4, 40.0, -40.0, 0.0]])
-    slope, curvature = np.empty_like(eta), np.empty_like(eta)
+    slope, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
     values = Probit.terms(eta, None, np.array([1]), np.ones(1), np.arange(5), slope, curvature)
     s = np.array([-1.0, 1.0, -1.0, -1.0, -1.0])
     np.testing.assert_allclose(values, log_ndtr(s * eta[0]), rtol=1e-13)

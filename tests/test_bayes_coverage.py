@@ -120,9 +120,6 @@ def test_weights_from_the_prior():
     drawn = WeightPrior(mean, precision).draw(40_000, rng)
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.05)
     np.testing.assert_allclose(drawn.var(axis=0), 1 / precision[0], rtol=0.05)
-    known = GaussianPrior(mean=mean, precision=precision[0]).known(5, 3, True)
-    assert known is not None
-    np.testing.assert_array_equal(known.precision, precision)
 
 
 def test_a_learnt_scale_is_kept():
@@ -173,9 +170,10 @@ def test_errors(model):
         model.check_coverage(X, level=1.0)
     with pytest.raises(ValueError, match="X has 1 features, but BayesianClassifier is expecting 3"):
         model.check_coverage(X[:, :1])
-    learned = binary(random_state=0).fit(X, y).set_params(prior="learned")
-    with pytest.raises(ValueError, match=r"method='independent-binary', .* take weights='post"):
-        learned.check_coverage(X, 1, weights="prior")
+    without = binary(random_state=0).fit(X, y)
+    without.posterior_.prior = None
+    with pytest.raises(ValueError, match=r"this model has none; take weights='posterior'"):
+        without.check_coverage(X, 1, weights="prior")
 
 
 def test_calibration_is_that_of_the_metrics(model):

@@ -34,10 +34,10 @@ import bigcat
 from bigcat.compile import source_hash
 from bigcat.noise import Gaussian, _base
 out = np.empty(1)
-_base._map_log_cdf(Gaussian().lower(), np.array([0.5]), out)
+_base._map_verb(Gaussian().lower(), _base._LOG_CDF, np.array([0.5]), out)
 value = float(out[0])
-misses = sum(_base._map_log_cdf.dispatcher.stats.cache_misses.values())
-where = getattr(_base._map_log_cdf.dispatcher._cache, "cache_path", None)
+misses = sum(_base._map_verb.dispatcher.stats.cache_misses.values())
+where = getattr(_base._map_verb.dispatcher._cache, "cache_path", None)
 print(json.dumps([value, misses, where, source_hash(), bigcat.__file__]))
 """
 
@@ -191,7 +191,7 @@ def test_an_edited_callee_is_not_served_from_the_cache(copied, tmp_path):
     assert new_stamp != stamp
     assert edited == pytest.approx(1.0 + first)
     # The old version's code is not left behind.
-    assert len(list((tmp_path / "cache").rglob("*_map_log_cdf-*.nbc"))) == 1
+    assert len(list((tmp_path / "cache").rglob("*_map_verb-*.nbc"))) == 1
 
 
 def test_works_where_nothing_is_writable(copied, tmp_path):

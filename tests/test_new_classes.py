@@ -18,7 +18,7 @@ def stream(n=1200, new=2, seed=0):
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(N_CLASSES, N_FEATURES))
     y = rng.integers(N_CLASSES, size=n)
-    X = (centres[y] + 0.7 * rng.normal(size=(n, N_FEATURES))).astype(np.float32)
+    X = centres[y] + 0.7 * rng.normal(size=(n, N_FEATURES))
     third = n // 3
     first = np.flatnonzero(y[:third] < N_CLASSES - new)
     days = [(X[first], y[first])]

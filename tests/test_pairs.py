@@ -13,7 +13,7 @@ from bigcat.combinations import resolve
 from bigcat.linear import CoOccurringPairs, FullRank, LinearModel, LowRankWeights, PairedWeights
 from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
-from bigcat.samplers import Uniform
+from bigcat.samplers import CoOccurrence
 from bigcat.solvers import SGD, AdaGrad, Damped
 from bigcat.training import memory
 from bigcat.training.config import Candidate, FitConfig, FitPlan
@@ -108,7 +108,8 @@ def test_features_of_very_many_pairs_are_searched():
     n = 1_500
     X = scipy.sparse.csr_array(np.ones((n, 1), np.float32))
     y = np.arange(n) % 500
-    parts = resolve("complementary", Gumbel(), solver=SGD(0.1, batch_size=1), sampler=Uniform(4))
+    solver = Damped(0.1, batch_size=1)
+    parts = resolve("complementary", Gumbel(), solver=solver, sampler=CoOccurrence(4))
     config = FitConfig(parts, max_epochs=1, kind=CoOccurringPairs.of(X, y, 500))
     data = TrainingData(X, y, np.ones(n))
     plan = FitPlan((Candidate("fit", config),))

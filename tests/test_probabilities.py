@@ -146,7 +146,7 @@ def test_extreme_scores_stay_finite(pair, size):
 
 
 def test_largest_of_many_noises_is_nearly_gumbel():
-    assert max_scale(Gumbel(), 1000) == pytest.approx(1.0, abs=0.01)
+    assert max_scale(Gumbel(), 500) == pytest.approx(1.0, abs=0.01)
     assert max_scale(Logistic(), 100_000) == pytest.approx(1.0, abs=0.01)
     # P(y = k) is nearly the softmax of scores / scale.
     scale = max_scale(Logistic(), 5000)

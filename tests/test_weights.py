@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse
-from forms import forms
+from forms import forms, slow
 
 from bigcat.rows import (
     SparseRows,
@@ -170,7 +170,7 @@ class BufferedSGD(SGD):
     linear: ClassVar[bool] = False
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", [False, slow(True)])
 @pytest.mark.parametrize("n_classes", [12, 3000])
 def test_the_buffer_gives_what_direct_updates_give(train, sparse, n_classes):
     X, y = sparse_problem(45, 30, n_classes, nonzeros=5)

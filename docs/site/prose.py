@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PACKAGE = ROOT / "src" / "bigcat"
 FOLDERS = (PACKAGE, *(ROOT / f for f in ("reference", "benchmarks", "examples", "tests", "docs")))
-MODULES = sorted(p for f in FOLDERS for p in f.rglob("*.py") if ".cache" not in p.parts)
+MODULES = sorted(
+    p for f in FOLDERS for p in f.rglob("*.py") if not {".cache", ".envs"} & {*p.parts}
+)
 MAX_WORDS = 40
 
 #: A pattern, and what to write instead.

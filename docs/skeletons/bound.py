@@ -25,7 +25,7 @@ class MyBound(Bound):
     # is_bound         True if the value is never above log p(y | x)
     # can_sample       True if classes may be sampled; the value of a bound is then unbiased
     # n_local          local parameters per row
-    # is_likelihood, has_expectation, needs_log_probabilities: see bigcat.bounds.Bound
+    # is_likelihood, needs_log_probabilities: see bigcat.bounds.Bound
     # ... and the options of users
     ...  # FILL: declarations
 

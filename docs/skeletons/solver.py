@@ -25,7 +25,7 @@ class MySolver(Solver):
     # linear           True if a step is linear in the gradient
     # gradient         that of the "mean" per row, or of the "sum" over all rows
     # bounds, noises   names of the supported ones; None for all
-    # plain, damped, implicit, moves_posteriors: see bigcat.solvers.Solver
+    # plain, damped, implicit: see bigcat.solvers.Solver
     # learning_rate    "auto" if it is relative to the size of the rows
     # ... and the options of users
     ...  # FILL: declarations

@@ -62,12 +62,6 @@ from bigcat.verbs import (
     visit,
 )
 
-#: Verbs that compiled code calls on each kind of part.
-VERBS_OF_NOISES = (log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad)
-VERBS_OF_BOUNDS = (step, fit_local, at_local, local_floor)
-VERBS_OF_SAMPLERS = (draw, label_count)
-VERBS_OF_SOLVERS = (rate, move, move_vector, coordinate_rate, visit, damping)
-
 __all__ = [
     "Bound",
     "CustomNoise",

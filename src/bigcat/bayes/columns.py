@@ -117,13 +117,9 @@ class PosteriorColumns(NamedTuple):
 
     def restore(self, weights: Floats, intercept: bool) -> Floats:
         """Return weights (..., M) for columns as given from those for scaled columns."""
-        features = weights[..., : len(self.sizes)].astype(np.float64) / self.sizes
-        shift = 0.0 if self.centres is None else features @ self.centres
-        if self.embedding is not None:
-            features = features @ self.embedding.T
-        if not intercept:
-            return features
-        return np.concatenate([features, (weights[..., -1] - shift)[..., None]], axis=-1)
+        turn, flat = self.turn(intercept), weights.reshape(-1, weights.shape[-1])
+        found: Floats = np.ascontiguousarray((turn @ flat.T.astype(np.float64)).T)
+        return found.reshape(*weights.shape[:-1], turn.shape[0])
 
 
 class ColumnSums(NamedTuple):

@@ -13,7 +13,7 @@ from bigcat._warnings import warn_caller
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.columns import PosteriorColumns
-from bigcat.bayes.covariance import Covariance, turned
+from bigcat.bayes.covariance import Covariance, Drawn, Turned
 from bigcat.bayes.priors import WeightPrior
 from bigcat.inference.table import tails_of
 from bigcat.linear.top_k import check_k, top_k
@@ -58,7 +58,7 @@ class GaussianPosterior(ABC):
     averaging_weight : float or None
         Weight of the conditioned likelihood, where there are two.
     prior : WeightPrior or None
-        With the scales that were learned, where the fit tells them.
+        With the scales that were learned; None for a posterior made by hand.
     """
 
     #: Name in model files.
@@ -93,9 +93,12 @@ class GaussianPosterior(ABC):
     @cached_property
     def covariance_form(self) -> Covariance:
         """Covariances for columns as given."""
+        scaled = self.scaled_covariance
         if self.columns is None:
-            return self.scaled_covariance
-        return turned(self.scaled_covariance, self.columns.turn(self.intercept))
+            return scaled
+        if isinstance(scaled, Drawn):
+            return Drawn(self.columns.restore(scaled.deviations, self.intercept))
+        return Turned(scaled, self.columns.turn(self.intercept))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what the scaled weights give."""

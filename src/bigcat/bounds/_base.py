@@ -42,8 +42,6 @@ class Bound(Part):
     can_sample: ClassVar[bool] = True
     #: x) itself | True for log p(y | x) itself.
     is_likelihood: ClassVar[bool] = False
-    #: True if `expected_step` is implemented, which posteriors need.
-    has_expectation: ClassVar[bool] = False
     #: Number of variational parameters per row.
     n_local: ClassVar[int] = 0
     #: True if the value is not random once all classes are visited.

@@ -126,7 +126,6 @@ class AugmentReduce(Bound):
 
     name: ClassVar[str] = "augment-reduce"
     summary: ClassVar[str] = "bound for every noise; tight for the softmax"
-    has_expectation: ClassVar[bool] = True
     n_local: ClassVar[int] = 2
     expectation: str = "quadrature"
     n_nodes: int = 8

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat.choice.data import Array
+from bigcat.compile import compiling_always
 from bigcat.noise import Noise
 
 #: The integrand counts until it is exp(-36) of its peak, in steps of a third of the peak's width.
@@ -36,6 +37,7 @@ class Integral(NamedTuple):
     hazard_derivative: Array  # (n, J): E_w[H_j']
 
 
+@compiling_always()  # a fit calls it for every step
 def integrate(noise: Noise, gaps: Array, present: Array) -> Integral:
     """Return log-probabilities of the chosen alternatives from the others' gaps, both (n, J)."""
     gaps = np.where(present, gaps, 0.0)

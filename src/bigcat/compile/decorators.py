@@ -32,23 +32,25 @@ _INLINED: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrap
 INLINED: Any = {**_INLINED, **OPTIONS}
 
 _lock = threading.RLock()
-_eager = False
+_eager = 0  # blocks of `compiling_always` that some thread is in
 
 
 def pays(work: float) -> bool:
     """Return True if `work`, in multiplications, is worth a compilation."""
-    return _eager or work > COMPILE_ABOVE
+    return _eager > 0 or work > COMPILE_ABOVE
 
 
 @contextlib.contextmanager
 def compiling_always() -> Iterator[None]:
     """Use compiled kernels in this block, however small the work is."""
     global _eager
-    before, _eager = _eager, True
+    with _lock:
+        _eager += 1
     try:
         yield
     finally:
-        _eager = before
+        with _lock:
+            _eager -= 1
 
 
 _waiting: list[Callable[[], object]] = []

@@ -44,12 +44,13 @@ class SvmlightReader(LinesReader):
 
     def parse(self, piece: Text) -> Chunk:
         rows, labels, lines = [], [], []
+        known: dict[bytes, list[int]] = {}  # most labels stand in many rows
         facts = {"multi_label_rows": 0, "rows_without_label": 0}
         for number, line in enumerate(piece.raw.removesuffix(b"\n").split(b"\n"), piece.first_line):
             row = self._row(line)
             if row is None:
                 continue
-            found, features = self._labels(number, row)
+            found, features = self._labels(number, row, known)
             facts["multi_label_rows"] += len(found) > 1
             if self.labelled and not found:
                 facts["rows_without_label"] += 1
@@ -68,23 +69,26 @@ class SvmlightReader(LinesReader):
         line = line.partition(b"#")[0]
         return line if line.strip() else None
 
-    def _labels(self, number: int, line: bytes) -> tuple[list[int], bytes]:
+    def _labels(
+        self, number: int, line: bytes, known: dict[bytes, list[int]]
+    ) -> tuple[list[int], bytes]:
         """Split a row into its labels, of which there may be none, and its features."""
         head, *rest = line.split(None, 1) or [b""]
         if line[:1].isspace() or not head or (b":" in head and not self.labelled):
             return [], line
-        if not _LABELS.fullmatch(head):
-            expected = "integer labels, separated by commas"
-            raise error_at(self.path, number, expected, _shown(head))
-        found = [int(label) for label in head.split(b",")]
-        self.check_labels(number, found)
+        if head not in known:
+            if not _LABELS.fullmatch(head):
+                expected = "integer labels, separated by commas"
+                raise error_at(self.path, number, expected, _shown(head))
+            known[head] = [int(label) for label in head.split(b",")]
+            self.check_labels(number, known[head])
         features = rest[0] if rest else b""
         if features.startswith(b"qid:"):
             query, *rest = features.split(None, 1)
             if not _QUERY.fullmatch(query):
                 raise error_at(self.path, number, "qid:number", _shown(query))
             features = b"".join(rest)
-        return found, features
+        return known[head], features
 
     def check_labels(self, number: int, labels: list[int]) -> None:
         """Raise for a label that the form does not allow."""

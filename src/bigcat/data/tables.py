@@ -162,8 +162,7 @@ class TableReader(Reader):
         codes: np.ndarray = np.zeros(n_rows, np.int64)
         names: list[Any] = [0]
         facts = {"columns": len(self.numbers)}
-        for name in self.numbers:  # first, so that a message counts all rows
-            table = table.set_column(*self._as_numbers(table, name, place))
+        numbers = [self._as_numbers(name, table.column(name), place) for name in self.numbers]
         if self.labelled:
             codes, names = self._labels(table.column(self.label))
             if "" in names:
@@ -171,21 +170,18 @@ class TableReader(Reader):
                 kept = codes != empty
                 facts["rows_without_label"] = int((~kept).sum())
                 table, codes = table.filter(self.pa.array(kept)), codes[kept]
+                numbers = [values[kept] for values in numbers]
                 codes = codes - (codes > empty)
                 del names[empty]
         if self.is_text:
             return Chunk(_words(self.pa, table.column(self.words[0])), codes, names, facts)
         if self.words or self.group_column is not None:
             return Chunk(table, codes, names, facts)
-        X = np.empty((table.num_rows, len(self.numbers)), np.float32)
-        for j, name in enumerate(self.numbers):
-            X[:, j] = table.column(name).to_numpy()
-        return Chunk(X, codes, names, facts)
+        return Chunk(np.column_stack(numbers), codes, names, facts)
 
-    def _as_numbers(self, table: Any, name: str, place: Place) -> tuple[int, str, Any]:
+    def _as_numbers(self, name: str, column: Any, place: Place) -> np.ndarray:
         """Return a column as finite float32."""
-        column, types = table.column(name), self.pa.types
-        kind = column.type
+        types, kind = self.pa.types, column.type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             found = f"{kind}; categorical= or text_columns= encode words"
             raise self.wrong(f"numbers in column {name!r}", found)
@@ -193,12 +189,12 @@ class TableReader(Reader):
             column = column.cast(self.pa.float64(), safe=False)
         values = column.to_numpy()
         with np.errstate(over="ignore"):
-            numbers = values.astype(np.float32, copy=False)
+            numbers: np.ndarray = values.astype(np.float32, copy=False)
         if not np.isfinite(numbers).all():
             row = int(np.isfinite(numbers).argmin())
             expected = f"a finite number that fits a float32 in column {name!r}"
             raise self.wrong(expected, values[row], place(row))
-        return table.column_names.index(name), name, self.pa.array(numbers)
+        return numbers
 
     def _labels(self, column: Any) -> tuple[np.ndarray, list[str]]:
         types, kind = self.pa.types, column.type
@@ -219,6 +215,7 @@ class TableReader(Reader):
             words = self.pa.array(_words(self.pa, table.column(name)), self.pa.string())
             table = table.set_column(table.column_names.index(name), name, words)
         frame = table.select(self.features).to_pandas()
+        frame = frame.astype(dict.fromkeys(self.numbers, np.float32))
         groups = None
         if self.group_column is not None:
             groups = np.array(table.column(self.group_column).to_pylist(), object)

@@ -181,8 +181,7 @@ class WordCounts:
     every word of more rows is there (Manku and Motwani 2002).
     """
 
-    def __init__(self, max_words: int | None = None) -> None:
-        self.max_words = MAX_WORDS if max_words is None else max_words
+    def __init__(self) -> None:
         self.forgotten, self.n_rows = 0, 0
         self.rows: Counter[str] = Counter()
         self.times: Counter[str] = Counter()
@@ -192,8 +191,8 @@ class WordCounts:
         self.n_rows += n_rows
         self.rows.update(dict(zip(words, rows.tolist())))
         self.times.update(dict(zip(words, times.tolist())))
-        if len(self.rows) > self.max_words:
-            kept = self.rows.most_common(self.max_words + 1)
+        if len(self.rows) > MAX_WORDS:
+            kept = self.rows.most_common(MAX_WORDS + 1)
             self.forgotten = max(self.forgotten, kept.pop()[1])
             self.rows = Counter({word: n for word, n in kept if n > self.forgotten})
             self.times = Counter({word: self.times[word] for word in self.rows})

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from bigcat.bayes import PosteriorMethod, Prior
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import WeightPrior
 from bigcat.checks import check_choice, check_whole
@@ -26,10 +25,6 @@ class PosteriorChecks:
     posterior_: GaussianPosterior
     classes_: np.ndarray
     progress: bool | str
-
-    def method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
-        """Both as objects."""
-        raise TypeError(f"{type(self).__name__} has to say what its method and prior are")
 
     def check_coverage(
         self,
@@ -149,13 +144,9 @@ class PosteriorChecks:
         return check_calibration(self.posterior_, X, y, n_bins)
 
     def _weight_prior(self) -> WeightPrior:
-        method, prior = self.method_and_prior()
-        q = self.posterior_
-        found = q.prior or prior.known(q.n_classes, q.mean.shape[1], q.intercept)
-        if found is None:
+        if self.posterior_.prior is None:
             raise ValueError(
-                f"weights='prior' needs the scales of the prior, and this model (method="
-                f"{method.name!r}, prior={prior!r}) does not hold those that it learned; take "
-                "weights='posterior', or fit with method='laplace' or a GaussianPrior"
+                "weights='prior' needs the prior of the fit, and this model has none; take "
+                "weights='posterior', or fit the model again"
             )
-        return found
+        return self.posterior_.prior

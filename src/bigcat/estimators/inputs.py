@@ -39,6 +39,8 @@ LABEL_KINDS = "iubU"
 #: Largest row weight, whose inverse is the smallest, and the largest ratio of two of them: with
 #: 1e12 the curvature of a posterior is not positive definite any more.
 MAX_WEIGHT, MAX_WEIGHT_RATIO = 1e9, 1e12
+#: Items that an error lists.
+MAX_LISTED = 5
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -319,9 +321,9 @@ def check_sizes(X: Any) -> None:
     )
 
 
-def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
-    shown = ", ".join(str(i) for i in items[:most])
-    more = f" and {len(items) - most} more" if len(items) > most else ""
+def _listed(noun: str, items: np.ndarray) -> str:
+    shown = ", ".join(str(i) for i in items[:MAX_LISTED])
+    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
     return f"{noun}{'s' if len(items) > 1 else ''} {shown}{more}"
 
 

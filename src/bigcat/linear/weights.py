@@ -295,9 +295,9 @@ def spread(rows: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
     return found
 
 
-def contiguous(array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
+def contiguous(array: np.ndarray) -> np.ndarray:
     """Return a read-only C-ordered view, or a copy if necessary, for kernels."""
-    return read_only(np.ascontiguousarray(array, dtype=dtype))
+    return read_only(np.ascontiguousarray(array))
 
 
 def class_scores(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:

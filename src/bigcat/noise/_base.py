@@ -12,6 +12,8 @@ from bigcat.compile import kernel
 from bigcat.part import Part
 from bigcat.verbs import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
 
+_LOG_CDF, _LOG_CDF_GRAD, _LOG_PDF, _LOG_PDF_GRAD = range(4)
+
 
 @dataclass(frozen=True, repr=False)
 class Noise(Part):
@@ -44,46 +46,36 @@ class Noise(Part):
         >>> float(Logistic().log_cdf(0.0).round(4))
         -0.6931
         """
-        return self._map(_map_log_cdf, t)
+        return self._map(_LOG_CDF, t)
 
     def log_cdf_grad(self, t: ArrayLike) -> np.ndarray:
         """Return the derivative of `log_cdf`, elementwise."""
-        return self._map(_map_log_cdf_grad, t)
+        return self._map(_LOG_CDF_GRAD, t)
 
     def log_pdf(self, t: ArrayLike) -> np.ndarray:
         """Return the log-density, elementwise."""
-        return self._map(_map_log_pdf, t)
+        return self._map(_LOG_PDF, t)
 
     def log_pdf_grad(self, t: ArrayLike) -> np.ndarray:
         """Return the derivative of `log_pdf`, elementwise."""
-        return self._map(_map_log_pdf_grad, t)
+        return self._map(_LOG_PDF_GRAD, t)
 
-    def _map(self, function: Any, t: ArrayLike) -> np.ndarray:
+    def _map(self, verb: int, t: ArrayLike) -> np.ndarray:
         t = np.asarray(t, dtype=np.float64)
         out = np.empty(t.size)
-        function.for_steps(t.size)(self.lower(), np.ravel(t), out)
+        _map_verb.for_steps(t.size)(self.lower(), verb, np.ravel(t), out)
         return out.reshape(t.shape)
 
 
 @kernel
-def _map_log_cdf(noise, t, out):
+def _map_verb(noise, verb, t, out):
+    """Write one of the four functions of a noise at each point."""
     for i in range(t.shape[0]):
-        out[i] = log_cdf(noise, t[i])
-
-
-@kernel
-def _map_log_cdf_grad(noise, t, out):
-    for i in range(t.shape[0]):
-        out[i] = log_cdf_grad(noise, t[i])
-
-
-@kernel
-def _map_log_pdf(noise, t, out):
-    for i in range(t.shape[0]):
-        out[i] = log_pdf(noise, t[i])
-
-
-@kernel
-def _map_log_pdf_grad(noise, t, out):
-    for i in range(t.shape[0]):
-        out[i] = log_pdf_grad(noise, t[i])
+        if verb == _LOG_CDF:
+            out[i] = log_cdf(noise, t[i])
+        elif verb == _LOG_CDF_GRAD:
+            out[i] = log_cdf_grad(noise, t[i])
+        elif verb == _LOG_PDF:
+            out[i] = log_pdf(noise, t[i])
+        else:
+            out[i] = log_pdf_grad(noise, t[i])

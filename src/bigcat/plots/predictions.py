@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from bigcat.metrics import Model
 
+#: Characters of a class name that a chart shows.
+MAX_NAME_LENGTH = 28
+
 
 def reliability(
     model: Model, X: Any, y: ArrayLike, *, k: int = 1, n_bins: int = 10, ax: Axes | None = None
@@ -193,6 +196,6 @@ def draw_confusions(pairs: Sequence[dict[str, Any]], *, ax: Axes | None = None) 
     return ax
 
 
-def _short(name: Any, max_length: int = 28) -> str:
+def _short(name: Any) -> str:
     text = " ".join(str(name).split())
-    return text if len(text) <= max_length else text[: max_length - 1] + "…"
+    return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"

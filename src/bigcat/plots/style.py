@@ -26,9 +26,7 @@ def require_matplotlib() -> None:
     require("matplotlib", "drawing needs", "plot")
 
 
-def prepared(
-    ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE, grid: bool = True
-) -> Axes:
+def prepared(ax: Axes | None, xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> Axes:
     """Return the given axes, or those of a new figure, in the style of bigcat."""
     require_matplotlib()
     if ax is None:
@@ -39,8 +37,7 @@ def prepared(
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(color=GRID, linewidth=0.8)
+    ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     return ax
 

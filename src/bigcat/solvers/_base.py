@@ -46,8 +46,6 @@ class Solver(Part):
     implicit: ClassVar[bool] = False
     #: True if a step is the rate times the gradient, and the bound moves its local parameters.
     plain: ClassVar[bool] = False
-    #: True if the solver can move the means of a posterior.
-    moves_posteriors: ClassVar[bool] = False
     #: Supported bounds and noises; None for all.
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None

@@ -88,7 +88,6 @@ class Adaptive(Solver):
     summary: ClassVar[str] = "the step sequence of augment and reduce"
     has_state: ClassVar[bool] = True
     gradient: ClassVar[str] = "sum"
-    moves_posteriors: ClassVar[bool] = True
     learning_rate: float = 0.02
     decay: float = 0.9
     decay_every: int = 2000
@@ -162,7 +161,6 @@ class AdaGrad(Solver):
     name: ClassVar[str] = "adagrad"
     summary: ClassVar[str] = "step sizes by coordinate; little to tune"
     has_state: ClassVar[bool] = True
-    moves_posteriors: ClassVar[bool] = True
     #: Values of the rate "auto", for full and for low rank.
     auto_rate: ClassVar[float] = 1.0
     auto_rate_of_vectors: ClassVar[float] = 0.1
@@ -313,7 +311,6 @@ class SGD(Solver):
     summary: ClassVar[str] = "plain steps; no memory beside the weights"
     linear: ClassVar[bool] = True
     plain: ClassVar[bool] = True
-    moves_posteriors: ClassVar[bool] = True
     learning_rate: float = 0.5
     decay: float = 0.9
 

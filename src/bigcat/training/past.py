@@ -38,13 +38,6 @@ class Past:
         """Return the number of classes, new ones among them."""
         return len(self.counts)
 
-    @property
-    def is_new(self) -> np.ndarray:
-        """Return True for each class that the model has not seen."""
-        found = np.ones(self.n_classes, bool)
-        found[self.places] = False
-        return found
-
     def start(
         self, weights: Weights, intercept: np.ndarray, counts: np.ndarray, noise: Noise
     ) -> Start:

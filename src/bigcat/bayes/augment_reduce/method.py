@@ -193,11 +193,10 @@ class AugmentReducePosterior(PosteriorMethod):
             n_draws=int(self.n_draws),
             seed=task.random_state.randint(np.iinfo(np.int32).max),
         )
-        if _learns_one_scale(task.prior):
-            precision = np.full((1, mean.shape[1]), found.prior_scale**-2.0)
-            if task.fit_intercept:
-                precision[0, -1] = found.prior_intercept_scale**-2.0
-            posterior.prior = WeightPrior(np.zeros(mean.shape[1]), precision)
+        precision = np.full((1, mean.shape[1]), found.prior_scale**-2.0)
+        if task.fit_intercept:
+            precision[0, -1] = found.prior_intercept_scale**-2.0
+        posterior.prior = WeightPrior(np.zeros(mean.shape[1]), precision)
         return posterior
 
     # Memory

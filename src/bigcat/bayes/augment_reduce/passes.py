@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 
 from bigcat.bayes.priors.binary import best_precision
-from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
 from bigcat.kernels.posterior import (
     Clock,
@@ -48,7 +47,6 @@ from bigcat.kernels.train_rows import MethodTags, Span, TrainingRows
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import score_scale
 from bigcat.rows import Problem, class_major, is_sparse, squared_columns, weights_shape
-from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import DivergedError
 from bigcat.training import progress as _progress
 from bigcat.training.history import History
@@ -82,22 +80,10 @@ ValidationScore = Callable[[np.ndarray, np.ndarray], float]
 
 
 def bound_tag(parts: Parts) -> Any:
-    """Return the bound as kernels see it; ValueError unless its expectation is known."""
-    bound, solver = parts.bound, parts.solver
-    if not bound.has_expectation:
-        names = " or ".join(repr(name) for name, kind in BOUNDS.items() if kind.has_expectation)
-        raise ValueError(
-            f"a posterior over the weights needs the bound {names}, not {bound.name!r}"
-        )
-    if not solver.moves_posteriors:
-        names = ", ".join(repr(name) for name, kind in SOLVERS.items() if kind.moves_posteriors)
-        raise ValueError(
-            f"solver {solver.name!r} cannot move a posterior over the weights; choose one of "
-            f"{names}"
-        )
+    """Return the augment-reduce bound as kernels see it."""
     # A Gaussian q(e) adds up with Gaussian scores; draws of either are not needed.
     options: dict[str, Any] = {"expectation": "quadrature", "variational": "gaussian"}
-    return replace(bound, **options).lower(parts.noise)
+    return replace(parts.bound, **options).lower(parts.noise)
 
 
 # Start of a fit
@@ -106,13 +92,13 @@ def bound_tag(parts: Parts) -> Any:
 def _new_gaussians(
     mean: np.ndarray, information: np.ndarray, scale: float | None, has_state: bool
 ) -> Gaussians:
-    """Return Gaussians of prior deviation `scale`; points where it is None or infinite."""
+    """Return Gaussians of prior deviation `scale`; points where it is None."""
     mean, information = mean.ravel(), information.ravel()
-    point = scale is None or scale == math.inf
-    precision = 0.0 if scale is None or point else float(scale) ** -2.0
+    precision = 0.0 if scale is None else float(scale) ** -2.0
+    base = math.inf if scale is None else precision
     state = np.zeros(len(mean) if has_state else 0, mean.dtype)
     seen = np.full(len(mean), -1, np.int32)
-    return Gaussians(mean, information, state, seen, precision, math.inf if point else precision)
+    return Gaussians(mean, information, state, seen, precision, base)
 
 
 class Start:
@@ -128,7 +114,7 @@ class Start:
         problem: Problem,
         parts: Parts,
         prior_scale: float,
-        intercept_scale: float | None,
+        intercept_scale: float,
     ) -> None:
         p, noise = problem, parts.noise
         dtype = p.rows.values.dtype
@@ -202,9 +188,9 @@ class WeightPosterior:
     mean, scale : (n_classes, n_features) arrays
         Means and standard deviations.
     intercept_mean, intercept_scale : (n_classes,) arrays
-        Standard deviations of 0 say that the intercepts are point estimates.
+        Standard deviations are 0 without intercepts.
     prior_scale, prior_intercept_scale : float
-        Standard deviations of the prior, as given or learned; infinite for point estimates.
+        Standard deviations of the prior, as given or learned.
     elbo : float
         In nats, of all rows together, as last estimated.
     history : History
@@ -242,7 +228,7 @@ def fit_weight_posterior(
     parts: Parts,
     *,
     prior_scale: float = 1.0,
-    intercept_scale: float | None = None,
+    intercept_scale: float = 1.0,
     learns_scales: bool = False,
     max_epochs: int = 50,
     shuffle: bool = True,
@@ -265,9 +251,8 @@ def fit_weight_posterior(
     prior_scale : float
         Standard deviation of the weights' prior.  Prior scores have the variance
         prior_scale^2 |x|^2; many times 1 makes the bound loose.
-    intercept_scale : float or None
-        Standard deviation of the intercepts' prior.  None or infinity, a flat prior, makes them
-        point estimates: a flat prior's posterior would be improper for classes without rows.
+    intercept_scale : float
+        Standard deviation of the intercepts' prior.
     learns_scales : bool
         Both scales are where the fit begins; after each pass over all weights they become what
         maximises the ELBO.
@@ -298,10 +283,6 @@ def fit_weight_posterior(
     Memory: means, information and the solver's state in the precision of X, and a 4-byte stamp
     per weight.
     """
-    if not 0.0 < prior_scale < math.inf:
-        raise ValueError(f"prior_scale={prior_scale!r} must be a finite number above 0")
-    if intercept_scale is not None and not intercept_scale > 0.0:
-        raise ValueError(f"intercept_scale={intercept_scale!r} must be a number above 0, or None")
     passes = PosteriorPasses(
         problem,
         parts,
@@ -395,7 +376,7 @@ class PosteriorPasses:
         problem: Problem,
         parts: Parts,
         prior_scale: float,
-        intercept_scale: float | None,
+        intercept_scale: float,
         *,
         shuffle: bool,
         random_state: np.random.RandomState,

@@ -97,25 +97,11 @@ def _differences(
 def _row_keys(X: Any) -> np.ndarray:
     """Return a number for each row that depends on its non-zero features only, (n,)."""
     n, m = X.shape
+    # Sparse products add the values of a row in one order, so equal rows have the same bits.
+    factors = np.random.RandomState(0).standard_normal(m)
     step = max(1, KEYS_CHUNK // max(1, m) if not scipy.sparse.issparse(X) else n)
-    keys = [_keys_of_some(X[start : start + step]) for start in range(0, n, step)]
-    return np.concatenate([np.empty(0, np.uint64), *keys])
-
-
-def _keys_of_some(X: Any) -> np.ndarray:
-    rows = scipy.sparse.csr_array(X, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        bits = rows.data.view(np.uint64) + (rows.indices.astype(np.uint64) + np.uint64(1)) * _SALT
-        for shift, factor in _MIXING:
-            bits = (bits ^ (bits >> shift)) * factor
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
-        keys: np.ndarray = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
-        return keys
-
-
-# splitmix64's constants, as in `bigcat.numerics.random`.
-_SALT = np.uint64(0x9E3779B97F4A7C15)
-_MIXING = (
-    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
-)
+    keys = [
+        scipy.sparse.csr_array(X[start : start + step], dtype=np.float64) @ factors
+        for start in range(0, n, step)
+    ]
+    return np.concatenate([np.empty(0), *keys]).view(np.uint64)

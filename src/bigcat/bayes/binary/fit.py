@@ -196,7 +196,7 @@ class BinaryFit:
         """
         assert isinstance(self.covariance, SharedFull)
         eta = self.design.product(mean)
-        score_gradient, curvature = np.empty_like(eta), np.empty_like(eta)
+        score_gradient, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
         values = self.link.terms(
             eta, None, self.labels, self.row_weights, classes, score_gradient, curvature
         )
@@ -302,8 +302,9 @@ class BinaryFit:
         return float((self.gram_diagonal * self.covariance.variances(slice(0, 1))[0]).sum())
 
     def _row_variances(self, classes: np.ndarray) -> Floats:
-        variance = self.covariance.row_variances(self.design, classes)
-        return np.ascontiguousarray(np.broadcast_to(variance, (self.design.n, len(classes))))
+        variance = np.empty((self.design.n, len(classes)))
+        variance[:] = self.covariance.row_variances(self.design, classes)
+        return variance
 
     def _pull(self, mean: Floats) -> Floats:
         """Return P (mu - m), (M, B)."""

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import log_expit, log_ndtr, ndtri
+from scipy.special import log_expit, log_ndtr, logit, ndtri
 
 from bigcat.bayes._arrays import Floats
 from bigcat.kernels import binary_links
@@ -35,6 +35,9 @@ class Link(ABC):
     has_row_variance: ClassVar[bool]
     value_kernel: ClassVar[Callable[..., None]]
     term_kernel: ClassVar[Callable[..., None]]
+    #: The score with a probability, and the logarithm of the probability at a score.
+    score_of: ClassVar[Callable[[Floats], Floats]]
+    log_cdf: ClassVar[Callable[[Floats], Floats]]
 
     @classmethod
     def _inputs(cls, eta: Floats, variance: Floats | None, *others: np.ndarray) -> tuple[Any, ...]:
@@ -73,16 +76,6 @@ class Link(ABC):
 
     @staticmethod
     @abstractmethod
-    def score_of(probability: Floats) -> Floats:
-        """Return the score with that probability."""
-
-    @staticmethod
-    @abstractmethod
-    def log_cdf(t: Floats) -> Floats:
-        """Return the logarithm of the probability at a score."""
-
-    @staticmethod
-    @abstractmethod
     def log_odds(t: Floats) -> Floats:
         """Return the logarithm of the odds at a score."""
 
@@ -99,16 +92,8 @@ class Probit(Link):
     has_row_variance: ClassVar[bool] = False
     value_kernel = staticmethod(binary_links.probit_values)
     term_kernel = staticmethod(binary_links.probit_terms)
-
-    @staticmethod
-    def score_of(probability: Floats) -> Floats:
-        score: Floats = ndtri(probability)
-        return score
-
-    @staticmethod
-    def log_cdf(t: np.ndarray) -> np.ndarray:
-        logs: Floats = log_ndtr(t)
-        return logs
+    score_of = staticmethod(ndtri)
+    log_cdf = staticmethod(log_ndtr)
 
     @staticmethod
     def log_odds(t: np.ndarray) -> np.ndarray:
@@ -128,15 +113,8 @@ class Logit(Link):
     has_row_variance: ClassVar[bool] = True
     value_kernel = staticmethod(binary_links.logit_values)
     term_kernel = staticmethod(binary_links.logit_terms)
-
-    @staticmethod
-    def score_of(probability: Floats) -> Floats:
-        return np.log(probability) - np.log1p(-probability)
-
-    @staticmethod
-    def log_cdf(t: np.ndarray) -> np.ndarray:
-        logs: Floats = log_expit(t)
-        return logs
+    score_of = staticmethod(logit)
+    log_cdf = staticmethod(log_expit)
 
     @staticmethod
     def log_odds(t: np.ndarray) -> np.ndarray:

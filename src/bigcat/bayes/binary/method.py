@@ -117,8 +117,7 @@ class IndependentBinary(PosteriorMethod):
             )
         n_rows = row_weights.sum()
         posterior = self._weighed(found.mean, found.covariance, task, n_rows)
-        if prior.learned:
-            posterior.prior = WeightPrior(prior.mean, prior.precision[None])
+        posterior.prior = WeightPrior(prior.mean, prior.precision[None])
         seen = Seen(float(n_rows), 1)
         return FittedPosterior(posterior, found.elbo, History(found.history), seen)
 

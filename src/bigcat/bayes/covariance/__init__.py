@@ -17,7 +17,7 @@ from bigcat.bayes.covariance.full import (
     symmetric_inverses,
 )
 from bigcat.bayes.covariance.pairs import BlockSums
-from bigcat.bayes.covariance.turned import Turned, turned
+from bigcat.bayes.covariance.turned import Turned
 
 __all__ = [
     "BlockSums",
@@ -31,5 +31,4 @@ __all__ = [
     "Turned",
     "symmetric_inverse",
     "symmetric_inverses",
-    "turned",
 ]

@@ -9,7 +9,6 @@ import numpy as np
 from bigcat.bayes._arrays import Block, Floats
 from bigcat.bayes._design import Design
 from bigcat.bayes.covariance.base import Covariance
-from bigcat.bayes.covariance.drawn import Drawn
 
 
 class Turned(Covariance):
@@ -58,16 +57,3 @@ class Turned(Covariance):
 
     def _rows(self) -> Design:
         return Design(self.turn, False)
-
-
-def turned(covariance: Covariance, turn: Any) -> Covariance:
-    """Return the covariance of w = T v, T being sparse."""
-    if isinstance(covariance, Drawn):
-        return Drawn(_turned(covariance.deviations.astype(np.float64), turn))
-    return Turned(covariance, turn)
-
-
-def _turned(stack: Floats, turn: Any) -> Floats:
-    flat = stack.reshape(-1, stack.shape[-1])
-    found: Floats = np.ascontiguousarray((turn @ flat.T).T)
-    return found.reshape(*stack.shape[:-1], turn.shape[0])

@@ -27,6 +27,7 @@ from bigcat.bayes._arrays import Floats
 from bigcat.bayes.covariance import BlockSums
 from bigcat.bayes.laplace.forms import PRODUCTS_OF_INTEGRAL
 from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.mode import find_mode
 from bigcat.bayes.laplace.whitening import JointWhitening, Whitening, joint_precision
 
 #: Multiplications that the determinant may take: seconds.
@@ -56,13 +57,19 @@ class Evidence(NamedTuple):
 
 def log_evidence(
     likelihood: Likelihood,
-    mode: Floats,
     precision: Floats,
     prior_mean: Floats,
+    near: Floats,
     rng: np.random.RandomState,
 ) -> Evidence:
-    """Return the log-evidence from a mode that was found at these precisions of the prior."""
-    n, size = likelihood.design.n, mode.size
+    """Return the log-evidence, from the mode at these precisions; its search starts at `near`."""
+    n, size = likelihood.design.n, near.size
+    of_fisher = 1 if likelihood.noise.softmax else likelihood.n_classes
+    is_sampled = size <= MAX_SAMPLED_WEIGHTS and float(n) * size**2 * of_fisher <= MAX_PRODUCTS
+    reason = None if is_sampled else _why_not(likelihood)
+    if reason is not None:
+        return Evidence.none(reason)
+    mode, _ = find_mode(likelihood, precision, prior_mean[None], near)
 
     def log_density(stack: Floats) -> Floats:
         away = stack - prior_mean
@@ -72,8 +79,7 @@ def log_evidence(
         return found
 
     at_mode = float(log_density(mode[None])[0])
-    of_fisher = 1 if likelihood.noise.softmax else likelihood.n_classes
-    if size <= MAX_SAMPLED_WEIGHTS and float(n) * size**2 * of_fisher <= MAX_PRODUCTS:
+    if is_sampled:
         whitening = JointWhitening(mode, joint_precision(likelihood, mode, precision))
         laplace = at_mode - float(np.log(np.diag(whitening.root)).sum())
         of_score = mode.shape[1] if likelihood.noise.softmax else PRODUCTS_OF_INTEGRAL
@@ -81,8 +87,6 @@ def log_evidence(
         n_pairs = int(np.clip(PRODUCTS_OF_DRAWS / products, MIN_PAIRS, MAX_PAIRS))
         gain = _log_mean_weight(log_density, whitening, n_pairs, rng, at_mode)
         return Evidence(laplace + gain)
-    if reason := _why_not(likelihood):
-        return Evidence.none(reason)
     return Evidence(at_mode - 0.5 * softmax_log_determinant(likelihood, mode, precision))
 
 

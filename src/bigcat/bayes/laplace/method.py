@@ -17,6 +17,7 @@ from bigcat._warnings import warn_caller
 from bigcat.auto.parameters import check_rank
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import Design
+from bigcat.bayes.columns import PosteriorColumns
 from bigcat.bayes.covariance import Covariance, Drawn
 from bigcat.bayes.laplace import forms as _forms
 from bigcat.bayes.laplace.batches import Known
@@ -26,7 +27,6 @@ from bigcat.bayes.laplace.forms import GRADIENTS_TO_MODE, Plan, Shape
 from bigcat.bayes.laplace.last_layer import fit_embedding
 from bigcat.bayes.laplace.likelihood import Likelihood
 from bigcat.bayes.laplace.mode import find_mode
-from bigcat.bayes.laplace.problem import LaplaceProblem
 from bigcat.bayes.laplace.scale_search import MAX_STEPS, ScaleSearch
 from bigcat.bayes.laplace.variational import ClosestGaussian
 from bigcat.bayes.laplace.whitening import ClassWhitening, Whitening, make_whitening
@@ -126,7 +126,7 @@ class Laplace(PosteriorMethod):
             shape = shape.last_layer(rank, task.fit_intercept)
         plan = Plan.of(self.covariance, shape)
         warn_of_long_fit(shape)
-        fit = _Fit(self, task, plan, LaplaceProblem.of(task, noise, embedding), rank)
+        fit = _Fit(self, task, plan, embedding, rank)
         posterior = fit.run()
         seen = Seen(float(task.sample.row_weights.sum()), 1)
         return FittedPosterior(
@@ -164,26 +164,16 @@ class Laplace(PosteriorMethod):
                 "continue; start with a new estimator, sklearn.base.clone(model)"
             )
         began = time.perf_counter()
-        X, labels, row_weights = task.sample[:3]
-        rows = X if q.columns is None else q.columns.apply(X)
-        design = Design(rows, task.fit_intercept, row_weights)
-        likelihood = Likelihood(design, labels, noise, task.n_classes, task.n_threads)
+        likelihood = _likelihood(task, noise, q.columns)
         gaussian = Known.of(q).updated(likelihood)
-        posterior = NoisePosterior(
-            gaussian.mode,
-            gaussian.covariance(),
-            intercept=q.intercept,
-            classes=q.classes,
-            noise=noise,
-            n_draws=int(self.n_draws),
-            seed=q.seed,
-            columns=q.columns,
+        posterior = self._posterior_of(
+            task, gaussian.mode, gaussian.covariance(), q.columns, q.seed
         )
         posterior.prior = q.prior
         history = History(last.history, selection=last.history.selection)
         seconds = history[-1]["seconds"] + time.perf_counter() - began
         history.append(_row(len(history) + 1, seconds, likelihood.n_gradients))
-        seen = Seen(last.seen.rows + design.total_weight, last.seen.steps + 1)
+        seen = Seen(last.seen.rows + likelihood.design.total_weight, last.seen.steps + 1)
         return FittedPosterior(
             posterior,
             np.nan,
@@ -191,6 +181,26 @@ class Laplace(PosteriorMethod):
             seen,
             bounds_evidence=False,
             why_no_evidence="batches have no common mode; fit all rows together",
+        )
+
+    def _posterior_of(
+        self,
+        task: Task,
+        mean: Floats,
+        covariance: Covariance,
+        columns: PosteriorColumns | None,
+        seed: int,
+    ) -> NoisePosterior:
+        """Return a posterior with this method's noise and draws."""
+        return NoisePosterior(
+            mean,
+            covariance,
+            intercept=task.fit_intercept,
+            classes=task.classes,
+            noise=noises.resolve(self.noise),
+            n_draws=int(self.n_draws),
+            seed=seed,
+            columns=columns,
         )
 
     # Memory
@@ -223,15 +233,27 @@ def warn_of_long_fit(shape: Shape) -> None:
         )
 
 
+def _likelihood(task: Task, noise: Noise, columns: PosteriorColumns | None) -> Likelihood:
+    """Return the likelihood of a task's rows in scaled columns."""
+    X, labels, row_weights = task.sample[:3]
+    rows = X if columns is None else columns.apply(X)
+    design = Design(rows, task.fit_intercept, row_weights)
+    return Likelihood(design, labels, noise, task.n_classes, task.n_threads)
+
+
 class _Fit:
     """One fit: its rows, likelihood and prior, and the posterior made from them."""
 
     def __init__(
-        self, method: Laplace, task: Task, plan: Plan, problem: LaplaceProblem, rank: int | None
+        self, method: Laplace, task: Task, plan: Plan, embedding: Floats | None, rank: int | None
     ) -> None:
         self.method, self.task, self.plan = method, task, plan
         self.noise = noises.resolve(method.noise)
-        self.likelihood, self.columns = problem.likelihood, problem.columns
+        self.columns: PosteriorColumns | None = None  # the prior belongs to columns as given
+        if task.prior.in_units_of_columns or embedding is not None:
+            X, _, row_weights = task.sample[:3]
+            self.columns = PosteriorColumns.of(X, row_weights, task.fit_intercept, embedding)
+        self.likelihood = _likelihood(task, self.noise, self.columns)
         selection: dict[str, Any] = {"covariance": plan.form, "reason": plan.reason}
         self.history = History(selection=selection if rank is None else {**selection, "rank": rank})
         self.evidence = Evidence.none("the fit has not ended")
@@ -246,14 +268,9 @@ class _Fit:
         else:
             gaussian, precision = self._gaussian(prior)
             mean, covariance, near = gaussian.mode, gaussian.covariance(), gaussian.mode
-        self.evidence = self._log_evidence(precision, near)
+        random_state = self.task.random_state
+        self.evidence = log_evidence(self.likelihood, precision, prior.mean, near, random_state)
         return self._posterior(mean, covariance, precision)
-
-    def _log_evidence(self, precision: Floats, near: Floats) -> Evidence:
-        """Return the evidence from a mode and a curvature at these precisions."""
-        prior_mean = self._prior(1).mean
-        mode, _ = find_mode(self.likelihood, precision, prior_mean[None], near)
-        return log_evidence(self.likelihood, mode, precision, prior_mean, self.task.random_state)
 
     def _prior(self, n_chains: int) -> PriorChain:
         task, columns = self.task, self.columns
@@ -348,17 +365,8 @@ class _Fit:
     # Results
 
     def _posterior(self, mean: Floats, covariance: Covariance, precision: Floats) -> NoisePosterior:
-        task = self.task
-        found = NoisePosterior(
-            mean,
-            covariance,
-            intercept=task.fit_intercept,
-            classes=task.classes,
-            noise=self.noise,
-            n_draws=int(self.method.n_draws),
-            seed=task.random_state.randint(np.iinfo(np.int32).max),
-            columns=self.columns,
-        )
+        seed = self.task.random_state.randint(np.iinfo(np.int32).max)
+        found = self.method._posterior_of(self.task, mean, covariance, self.columns, seed)
         found.prior = WeightPrior(self._prior(1).mean, precision)
         return found
 

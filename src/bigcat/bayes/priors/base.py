@@ -59,10 +59,6 @@ class Prior(Part, ABC):
         """Return standard deviations of weights and intercepts; None unless these are all."""
         return None
 
-    def known(self, n_classes: int, n_columns: int, intercept: bool) -> WeightPrior | None:
-        """Return the distribution of the weights; None if scales are learned."""
-        return None
-
     @abstractmethod
     def chain(
         self,

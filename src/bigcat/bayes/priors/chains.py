@@ -12,8 +12,9 @@ half-Cauchy (Gelman, 2006; Wand et al., 2011).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ class Scales:
         values = np.full(groups, start)
         return cls(values, np.full(groups, 0.5 * freedom / start), 0.5 * freedom, width)
 
-    def drawn(self, counts: float, squares: Floats, rng: np.random.RandomState) -> Scales:
+    def drawn(self, counts: Floats | float, squares: Floats, rng: np.random.RandomState) -> Scales:
         """Given the weights of each group: how many there are, and their sum of squares."""
         values = rng.gamma(self.shape + 0.5 * counts, size=self.values.shape)
         values /= self.rate + 0.5 * squares
@@ -93,7 +94,8 @@ class Scales:
 
 
 #: The sets of scales that a `PriorChain` may have.
-PARTS = ("scales", "features", "locals_", "intercepts")
+OF_FEATURES = ("locals_", "features", "scales")
+PARTS = (*OF_FEATURES, "intercepts")
 
 
 class Scalable(NamedTuple):
@@ -161,54 +163,37 @@ class PriorChain:
 
     def drawn(self, stack: Floats, rng: np.random.RandomState) -> PriorChain:
         """Given the weights, one set after the other."""
-        chain = self
-        n_features = len(self.units) - self.has_intercept
+        counts = np.ones((1, *stack.shape[1:]))
         squares = np.square(stack - self.mean) * self.units
-        weights = squares[:, :, :n_features]
-        n_classes = stack.shape[1]
-        if chain.locals_ is not None:
-            assert chain.scales is not None
-            found = chain.locals_.drawn(1.0, weights * chain.scales.values, rng)
-            chain = replace(chain, locals_=found)
-        if chain.features is not None:
-            others = weights * (1.0 if chain.scales is None else chain.scales.values)
-            sums = others.sum(axis=1, keepdims=True)
-            chain = replace(chain, features=chain.features.drawn(n_classes, sums, rng))
-        if chain.scales is not None:
-            others = weights
-            for part in (chain.features, chain.locals_):
-                others = others if part is None else others * part.values
-            per_class = chain.scales.values.shape[1] > 1
-            sums = others.sum(axis=(2,) if per_class else (1, 2), keepdims=True)
-            count = n_features * (1 if per_class else n_classes)
-            chain = replace(chain, scales=chain.scales.drawn(count, sums, rng))
-        if chain.intercepts is not None:
-            sums = squares[:, :, n_features:].sum(axis=(1, 2), keepdims=True)
-            chain = replace(chain, intercepts=chain.intercepts.drawn(n_classes, sums, rng))
-        return chain
+        return self._renewed(counts, squares, partial(Scales.drawn, rng=rng))
 
     def maximised(self, mean: Floats, variances: Floats) -> PriorChain:
         """Return the best scales given the moments of the weights, (K, M), in a single chain.
 
         A weight counts by the part of it that the rows decide, 1 - precision * variance.
         """
-        n_features = len(self.units) - self.has_intercept
         decided = np.clip(1.0 - self.precision[0] * variances, 1e-12, 1.0)[None]
         squares = (np.square(mean - self.mean) * self.units)[None]
-        chain = self
+        return self._renewed(decided, squares, Scales.maximised)
+
+    def _renewed(
+        self, counts: Floats, squares: Floats, renew: Callable[[Scales, Floats, Floats], Scales]
+    ) -> PriorChain:
+        """Return the prior with each set of scales renewed by the sums over its weights."""
+        chain, n_features = self, len(self.units) - self.has_intercept
         for name in PARTS:
             part: Scales | None = getattr(chain, name)
             if part is None:
                 continue
             own = np.s_[:, :, n_features:] if name == "intercepts" else np.s_[:, :, :n_features]
-            counts, sums = decided[own], squares[own]
-            for other in ("scales", "features", "locals_"):
+            of_part, sums = counts[own], squares[own]
+            for other in () if name == "intercepts" else OF_FEATURES:
                 scales = getattr(chain, other)
-                if other != name and name != "intercepts" and scales is not None:
+                if other != name and scales is not None:
                     sums = sums * scales.values
             axes = tuple(i for i in (1, 2) if part.values.shape[i] == 1)
-            counts, sums = (a.sum(axis=axes, keepdims=True) for a in (counts, sums))
-            chain = replace(chain, **{name: part.maximised(counts, sums)})  # type: ignore[arg-type]
+            of_part, sums = (a.sum(axis=axes, keepdims=True) for a in (of_part, sums))
+            chain = replace(chain, **{name: renew(part, of_part, sums)})  # type: ignore[arg-type]
         return chain
 
     # Weights times a factor, and their standard deviations with them
@@ -237,17 +222,12 @@ class PriorChain:
 
     def where(self, chosen: np.ndarray, other: PriorChain) -> PriorChain:
         """Return scales of `other` in the chosen chains."""
-
-        def pick(mine: Scales | None, theirs: Scales | None) -> Scales | None:
-            return None if mine is None or theirs is None else mine.where(chosen, theirs)
-
-        return replace(
-            self,
-            scales=pick(self.scales, other.scales),
-            features=pick(self.features, other.features),
-            locals_=pick(self.locals_, other.locals_),
-            intercepts=pick(self.intercepts, other.intercepts),
-        )
+        changed: dict[str, Any] = {}
+        for name in PARTS:
+            part: Scales | None = getattr(self, name)
+            if part is not None:
+                changed[name] = part.where(chosen, getattr(other, name))
+        return replace(self, **changed)
 
     def summary(self) -> Floats:
         """Return logarithms of scales of each chain, (C, 1 or 2)."""

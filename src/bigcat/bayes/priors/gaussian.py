@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes.priors.base import Prior, WeightPrior, check_positive
+from bigcat.bayes.priors.base import Prior, check_positive
 from bigcat.bayes.priors.binary import BinaryPrior
 from bigcat.bayes.priors.chains import PriorChain
 
@@ -80,11 +80,6 @@ class GaussianPrior(Prior):
     def bind(self, n_classes: int, n_columns: int, intercept: bool) -> BinaryPrior:
         """Return the prior of binary regressions."""
         return BinaryPrior(n_classes, *self._arrays(n_columns, intercept))
-
-    def known(self, n_classes: int, n_columns: int, intercept: bool) -> WeightPrior | None:
-        """Return the distribution of the weights."""
-        mean, precision = self._arrays(n_columns, intercept)
-        return WeightPrior(mean, precision[None])
 
     def chain(
         self,
