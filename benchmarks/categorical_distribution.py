@@ -10,7 +10,6 @@ from bigcat.bounds import Bound
 from bigcat.combinations import resolve_method
 from bigcat.estimators import inputs
 from bigcat.estimators.linear import LinearClassifier
-from bigcat.estimators.options import explains_unknown
 from bigcat.linear.labels import classes_of
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
@@ -59,7 +58,6 @@ class CategoricalDistribution(BaseEstimator):
     [0.25, 0.5, 0.25]
     """
 
-    @explains_unknown
     def __init__(
         self,
         method: str | Bound = "augment-reduce",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from bigcat._warnings import warn_caller
 from bigcat.cli import _estimators, _inputs, _options, _output
 
 if TYPE_CHECKING:
@@ -90,10 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             checkpoint_folder.remove(arguments.checkpoint)
         except OSError as error:
-            warnings.warn(
+            warn_caller(
                 f"could not delete the checkpoint: {error}; the model is saved, and you can "
-                "delete the folder",
-                stacklevel=2,
+                "delete the folder"
             )
 
     report: dict[str, Any] = {
