@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +16,7 @@ import numpy as np
 
 from benchmarks import yardsticks
 from benchmarks._curves import seconds_to_reach
+from benchmarks._peak import memory
 from benchmarks._report import append, markdown, save, saved, show, written_between
 from benchmarks.datasets import load
 
@@ -170,7 +170,7 @@ def train(
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     rows, held_out, n_columns, n_classes = cached_problem(name)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = memory("VmHWM")
     bag = nn.EmbeddingBag(n_columns, N_FEATURES, mode="sum", sparse=True)
     nn.init.normal_(bag.weight, std=0.1)
     loss_of, log_prob, optimizer = layer(contender, rows, n_classes, rate)
@@ -205,8 +205,8 @@ def train(
             best = int(np.argmax(curve["value"]))
             if is_last or curve["value"][-1] >= target or len(curve["value"]) - best > PATIENCE:
                 break
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"classes": n_classes, "peak MB": peak / 1e3, "curve": curve}
+    peak = memory("VmHWM") - before
+    return {"classes": n_classes, "peak MB": peak / 1e6, "curve": curve}
 
 
 def _batches(n: int) -> Iterator[Tensor]:
@@ -591,7 +591,7 @@ def torch_posterior(
     times.append(time.process_time())
     for name, seconds in zip(("fit", "posterior", "intervals"), np.diff(times)):
         row[f"CPU seconds, {name}"] = float(seconds)
-    row["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    row["peak MB"] = memory("VmHWM") / 1e6
     rows = [row]
     if laplace_torch:
         rows.append(sizes | _laplace_torch(head, hidden[:n], target, hidden[n:], asked, p))

@@ -307,6 +307,13 @@ class _Fit:
                 if prior.learns:
                     variances = gaussian.covariance().variances(everyone)
                     prior = search.update(gaussian.mode, variances)
+            else:
+                warn_caller(
+                    f"the scale of the prior has not settled in {MAX_STEPS} steps, so predictions "
+                    "may be less sharp than they could be; set a scale that validation rows "
+                    "prefer, such as prior=GaussianPrior(scale=0.5)",
+                    ConvergenceWarning,
+                )
         return gaussian, precision
 
     def _at_mode(self, form: str, precision: Floats, prior: Floats, near: Floats) -> Whitening:
