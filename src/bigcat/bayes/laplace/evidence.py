@@ -11,7 +11,7 @@ rows or the weights are few.
 That is too low by some nats per thousand weights with few rows each.  Where a root of H fits into
 memory, log p(y) is Laplace's plus the logarithm of the mean of the importance weights of draws from
 the Gaussian.  With many weights these differ by many orders of magnitude, but their logarithms are
-nearly normal, and the logarithm of the mean follows from the mean and variance of these.
+nearly normal, and the logarithm of the mean follows from the first three cumulants of these.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_PRODUCTS = 3e11
 #: Weights whose Gaussian is drawn from, and pairs of draws at the least and most.
 MAX_SAMPLED_WEIGHTS, MIN_PAIRS, MAX_PAIRS = 2_048, 256, 4_096
 #: Minimal number of effective draws for a mean of importance weights.  With fewer, their logarithms
-#: must be nearly normal: the third cumulant may change the result by this many nats.
+#: must be nearly normal: the third cumulant may change the result by this many nats at most.
 MIN_EFFECTIVE, MAX_THIRD = 50.0, 1.0
 #: Multiplications that these draws may take.
 PRODUCTS_OF_DRAWS = 1e10
@@ -116,7 +116,7 @@ def _log_mean_weight(
         return raw
     mean, variance = float(found.mean()), float(found.var(ddof=1))
     third = float(np.power(found - mean, 3).mean()) / 6.0
-    return mean + 0.5 * variance if abs(third) <= MAX_THIRD else 0.0
+    return mean + 0.5 * variance + third if abs(third) <= MAX_THIRD else 0.0
 
 
 def _why_not(likelihood: Likelihood) -> str | None:
