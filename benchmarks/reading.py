@@ -46,6 +46,7 @@ def model(n_classes, width=256):
     found.coef_ = rng.standard_normal((n_classes, width), np.float32)
     found.intercept_ = rng.standard_normal(n_classes, np.float32)
     found.classes_ = np.array([f"class {k:06d}" for k in range(n_classes)])
+    found.class_count_ = np.ones(n_classes, int)
     found.n_features_in_, found.n_iter_, found.history_ = width, 0, []
     return found
 
